@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/clock.h"
+
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#include <x86intrin.h>
+#endif
+
+/* A line is first used so long after clock_init(): 0.1 s gives the counter's
+ * rate to 1 ppm. */
+#define FIRST_LINE_NS 100000000u
+
+/* Lines in turn; a reader that sleeps while 15 newer ones are made (15 s)
+ * would see a torn one. */
+#define NR_LINES 16
+
+/* Steering: at most 0.1 %, so that durations stay true; an error beyond 10 ms
+ * (the machine was suspended: BOOTTIME went on, the counter did not) is
+ * jumped, forwards only. */
+#define MAX_STEER_PPM 1000
+#define JUMP_NS 10000000
+
+struct line {
+	uint64_t counter, ns;           /* where it starts */
+	uint64_t rate;                  /* ns a count, in units of 2^-32 */
+};
+
+/* REALTIME minus BOOTTIME at clock_init(). */
+static _Atomic uint64_t epoch_offset_ns;
+static struct line lines[NR_LINES];
+static _Atomic uint32_t nr_made;        /* 0: no line, use the vDSO */
+static uint64_t first_counter, first_ns;
+static bool counter_is_usable;
+
+static uint64_t read_ns(clockid_t id)
+{
+	struct timespec t;
+
+	clock_gettime(id, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t read_counter(void)
+{
+#if defined(__x86_64__)
+	return __rdtsc();
+#else
+	return 0;
+#endif
+}
+
+/* The kernel has checked the counter of all CPUs before it trusts it. */
+static bool kernel_trusts_counter(void)
+{
+#if defined(__x86_64__)
+	unsigned int a, b, c, d;
+	char name[16] = "";
+	int fd = open("/sys/devices/system/clocksource/clocksource0/"
+		      "current_clocksource", O_RDONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (read(fd, name, sizeof name - 1) < 0)
+		name[0] = 0;
+	close(fd);
+	/* Invariant counter: leaf 0x80000007, EDX bit 8 (Intel SDM). */
+	return !strcmp(name, "tsc\n") &&
+		__get_cpuid(0x80000007, &a, &b, &c, &d) && (d >> 8 & 1);
+#else
+	return false;
+#endif
+}
+
+/* Both clocks at one moment: the tightest of a few tries. */
+static void read_both(uint64_t *counter, uint64_t *ns)
+{
+	uint64_t best = UINT64_MAX;
+
+	for (int i = 0; i < 5; i++) {
+		uint64_t before = read_counter();
+		uint64_t now = read_ns(CLOCK_BOOTTIME);
+		uint64_t took = read_counter() - before;
+
+		if (took < best) {
+			best = took;
+			*counter = before + took / 2;
+			*ns = now;
+		}
+	}
+}
+
+void clock_init(void)
+{
+	uint64_t before, real;
+
+	if (atomic_load_explicit(&epoch_offset_ns, memory_order_relaxed))
+		return;
+	before = read_ns(CLOCK_BOOTTIME);
+	real = read_ns(CLOCK_REALTIME);
+	/* REALTIME was read between two BOOTTIMEs: take their middle. */
+	before += (read_ns(CLOCK_BOOTTIME) - before) / 2;
+	counter_is_usable = kernel_trusts_counter();
+	if (counter_is_usable)
+		read_both(&first_counter, &first_ns);
+	atomic_store_explicit(&epoch_offset_ns, real - before,
+			      memory_order_relaxed);
+}
+
+/* BOOTTIME as the line says; a counter read before its start is its start. */
+static uint64_t on_line(const struct line *line, uint64_t counter)
+{
+	int64_t past = (int64_t)(counter - line->counter);
+
+	if (past < 0)
+		past = 0;
+	return line->ns + (uint64_t)((unsigned __int128)(uint64_t)past *
+				     line->rate >> 32);
+}
+
+static uint64_t boottime_ns(void)
+{
+	/* Pairs with the release store in clock_adjust(). */
+	uint32_t nr = atomic_load_explicit(&nr_made, memory_order_acquire);
+
+	return nr ? on_line(&lines[nr % NR_LINES], read_counter()) :
+		read_ns(CLOCK_BOOTTIME);
+}
+
+uint64_t clock_now_ns(void)
+{
+	return boottime_ns() +
+		atomic_load_explicit(&epoch_offset_ns, memory_order_relaxed);
+}
+
+static uint64_t steered(uint64_t rate, int64_t error_ns)
+{
+	int64_t ppm = error_ns / 1000;  /* to be gone in one second */
+
+	if (ppm > MAX_STEER_PPM)
+		ppm = MAX_STEER_PPM;
+	if (ppm < -MAX_STEER_PPM)
+		ppm = -MAX_STEER_PPM;
+	return rate + (uint64_t)((int64_t)(rate / 1000000) * ppm);
+}
+
+void clock_adjust(void)
+{
+	uint32_t nr = atomic_load_explicit(&nr_made, memory_order_relaxed);
+	struct line *line = &lines[(nr + 1) % NR_LINES];
+	uint64_t counter, ns, rate;
+	int64_t error_ns;
+
+	if (!counter_is_usable)
+		return;
+	read_both(&counter, &ns);
+	if (ns - first_ns < FIRST_LINE_NS)
+		return;
+	rate = (uint64_t)(((unsigned __int128)(ns - first_ns) << 32) /
+			  (counter - first_counter));
+	/* The first line starts 1 us ahead: no reading before is later. */
+	line->ns = nr ? on_line(&lines[nr % NR_LINES], counter) : ns + 1000;
+	error_ns = (int64_t)(ns - line->ns);
+	if (error_ns > JUMP_NS) {
+		line->ns = ns;
+		error_ns = 0;
+	}
+	line->counter = counter;
+	line->rate = steered(rate, error_ns);
+	atomic_store_explicit(&nr_made, nr + 1, memory_order_release);
+}
+
+void clock_snapshot(struct clock_pair *pair)
+{
+	uint64_t before = read_ns(CLOCK_BOOTTIME);
+
+	pair->realtime_ns = read_ns(CLOCK_REALTIME);
+	pair->boottime_ns = before + (read_ns(CLOCK_BOOTTIME) - before) / 2;
+	pair->t_ns = clock_now_ns();
+}

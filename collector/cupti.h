@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_CUPTI_H
+#define GPUTRACE_COLLECTOR_CUPTI_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/*
+ * CUPTI's activities: which kinds are on, when, and how they come back.
+ *
+ *   program's threads  --request buffer-->  pool  (in the middle of a call)
+ *   CUPTI's thread     --completed------->  pool  -> activity_take()
+ *   flush thread       --cuptiActivityFlushAll every flush_ns
+ *
+ * Only the flush thread flushes: two flushes at once deadlock, and a flush
+ * waits as long as the driver's lock is held (seconds, with lazy loading), so
+ * nothing waits for it but with a deadline.
+ */
+struct cupti_options {
+	const char *path;               /* GPUTRACE_CUPTI or NULL */
+	uint32_t driver_version;        /* 13000; 0: not known */
+	uint64_t buffer_bytes;          /* for activity buffers */
+	uint64_t flush_ns;
+	bool api_all, api_none;         /* GPUTRACE_API */
+	bool graph_level;               /* GPUTRACE_GRAPH=graph */
+	bool memory, uvm;               /* of GPUTRACE_TRACE */
+	bool on_profiler_api;           /* windows by cuProfilerStart/Stop */
+	bool floor;                     /* every other window is thrown away:
+					 * what CUPTI costs without us */
+};
+
+/* Finds and prepares CUPTI; no kind is on yet.  Says in one line why not.
+ * Returns 0 or -errno.  Context: attach, once, before any other. */
+int cupti_attach(const struct cupti_options *options);
+
+/* Opens a window: turns the kinds on.  Returns 0 or -errno (said in a line).
+ * Context: any thread of the program outside CUPTI's buffer callbacks. */
+int cupti_start(void);
+
+/* Closes the window.  API records end at once; the GPU's are waited for, up
+ * to a second, by the flush thread, which then turns the rest off.
+ * Context: as cupti_start(). */
+void cupti_stop(void);
+
+/* The end of the process: fetches what CUPTI still holds and turns all off.
+ * Returns 0, or -ETIMEDOUT after deadline_ns of clock.h.
+ * Context: the exiting thread. */
+int cupti_finish(uint64_t deadline_ns);
+
+/* Another client is about to subscribe to CUPTI, which has room for one: ours
+ * is given up.  Context: any thread of the program. */
+void cupti_give_way(void);
+
+/* In the child of a fork: CUPTI is dead.  Context: atfork child. */
+void cupti_forget(void);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/cupti_api.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "collector/log.h"
+
+static struct cupti_api bound;
+static uint32_t version;
+static char found_at[PATH_MAX];
+
+static const struct entry {
+	const char *name;
+	size_t offset;
+	bool required;
+} entries[] = {
+#define REQUIRED(name, arguments) \
+	{ "cupti" #name, offsetof(struct cupti_api, name), true },
+#define OPTIONAL(name, arguments) \
+	{ "cupti" #name, offsetof(struct cupti_api, name), false },
+	CUPTI_CALLS(REQUIRED, OPTIONAL)
+#undef REQUIRED
+#undef OPTIONAL
+};
+
+/* Sonames by CUDA version. */
+static const struct {
+	uint32_t cuda;
+	const char *soname;
+} sonames[] = {
+	{ 13, "libcupti.so.13" },
+	{ 12, "libcupti.so.12" },
+	{ 11, "libcupti.so.11.8" },
+};
+
+/* Where toolkits keep it when the loader does not know it. */
+static const char *const places[] = {
+	"/usr/local/cuda/extras/CUPTI/lib64/%s",
+	"/usr/local/cuda/lib64/%s",
+	"/usr/local/cuda-*/extras/CUPTI/lib64/%s",
+	"/usr/local/cuda-*/lib64/%s",
+	"/opt/cuda/extras/CUPTI/lib64/%s",
+	"/usr/lib/*-linux-gnu/%s",
+};
+
+/* Beside the CUDA libraries that the process has mapped from pip's wheels
+ * (site-packages/nvidia/...), and beside any other of CUDA's. */
+static const char *const wheel_places[] = {
+	"cu13/lib/%s", "cuda_cupti/lib/%s", "cu12/lib/%s",
+};
+
+const struct cupti_api *cupti_api(void)
+{
+	return &bound;
+}
+
+uint32_t cupti_api_version(void)
+{
+	return version;
+}
+
+const char *cupti_api_path(void)
+{
+	return found_at;
+}
+
+const char *cupti_text(CUptiResult result)
+{
+	const char *text = NULL;
+
+	if (bound.GetResultString)
+		bound.GetResultString(result, &text);
+	return text ? text : "unknown CUPTI error";
+}
+
+bool cupti_stream_id(void *stream, uint32_t *id)
+{
+	return bound.GetStreamIdEx &&
+		bound.GetStreamIdEx(NULL, stream, 0, id) == CUPTI_SUCCESS;
+}
+
+bool cupti_context_id(void *context, uint32_t *id)
+{
+	return bound.GetContextId &&
+		bound.GetContextId(context, id) == CUPTI_SUCCESS;
+}
+
+/* Calls `visit` with the path of each mapped file whose name holds `part`,
+ * until it returns non-NULL. */
+static void *each_mapped(const char *part,
+			 void *(*visit)(const char *path, void *arg), void *arg)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[PATH_MAX + 128];
+	void *result = NULL;
+
+	if (!maps)
+		return NULL;
+	while (!result && fgets(line, sizeof line, maps)) {
+		char *path = strchr(line, '/');
+
+		if (!path || !strstr(path, part))
+			continue;
+		path[strcspn(path, "\n")] = 0;
+		result = visit(path, arg);
+	}
+	fclose(maps);
+	return result;
+}
+
+static void *open_mapped(const char *path, void *arg)
+{
+	(void)arg;
+	return dlopen(path, RTLD_NOW | RTLD_NOLOAD);
+}
+
+static void *open_loaded(void)
+{
+	for (size_t i = 0; i < sizeof sonames / sizeof *sonames; i++) {
+		void *lib = dlopen(sonames[i].soname, RTLD_NOW | RTLD_NOLOAD);
+
+		if (lib)
+			return lib;
+	}
+	return each_mapped("/libcupti.so", open_mapped, NULL);
+}
+
+/* The last match, so that /usr/local/cuda-12.8 wins over cuda-12.4. */
+static void *open_glob(const char *pattern)
+{
+	void *lib = NULL;
+	glob_t found;
+
+	if (glob(pattern, 0, NULL, &found))
+		return NULL;
+	for (size_t i = found.gl_pathc; !lib && i-- > 0; )
+		lib = dlopen(found.gl_pathv[i], RTLD_NOW | RTLD_LOCAL);
+	globfree(&found);
+	return lib;
+}
+
+__attribute__((format(printf, 2, 0)))
+static void *open_at(const char *folder, const char *format,
+		     const char *soname)
+{
+	char path[PATH_MAX];
+	int len = snprintf(path, sizeof path, "%s", folder);
+
+	if (len < 0 || (size_t)len >= sizeof path)
+		return NULL;
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+	snprintf(path + len, sizeof path - (size_t)len, format, soname);
+#pragma GCC diagnostic pop
+	return open_glob(path);
+}
+
+static void *open_beside(const char *path, void *soname)
+{
+	const char *wheels = strstr(path, "/nvidia/");
+	char folder[PATH_MAX];
+	void *lib = NULL;
+
+	for (size_t i = 0; !lib && wheels && i < sizeof wheel_places /
+			sizeof *wheel_places; i++) {
+		snprintf(folder, sizeof folder, "%.*s",
+			 (int)(wheels - path) + 8, path);
+		lib = open_at(folder, wheel_places[i], soname);
+	}
+	if (lib)
+		return lib;
+	snprintf(folder, sizeof folder, "%.*s",
+		 (int)(strrchr(path, '/') - path) + 1, path);
+	return open_at(folder, "%s", soname);
+}
+
+static void *open_soname(const char *soname)
+{
+	void *lib = dlopen(soname, RTLD_NOW | RTLD_LOCAL);
+
+	if (!lib)
+		lib = each_mapped("/libcudart.so", open_beside,
+				  (void *)soname);
+	if (!lib)
+		lib = each_mapped("/nvidia/", open_beside, (void *)soname);
+	for (size_t i = 0; !lib && i < sizeof places / sizeof *places; i++)
+		lib = open_at("", places[i], soname);
+	return lib;
+}
+
+/* Newer than the driver it would not work, so: the driver's own major, then
+ * the older ones, newest first, then what is left. */
+static void *open_installed(uint32_t driver_major)
+{
+	void *lib = NULL;
+	size_t i, nr = sizeof sonames / sizeof *sonames;
+
+	for (i = 0; !lib && i < nr; i++)
+		if (!driver_major || sonames[i].cuda <= driver_major)
+			lib = open_soname(sonames[i].soname);
+	for (i = nr; !lib && i-- > 0; )
+		if (driver_major && sonames[i].cuda > driver_major)
+			lib = open_soname(sonames[i].soname);
+	return lib;
+}
+
+static int bind(void *lib)
+{
+	Dl_info where;
+
+	for (size_t i = 0; i < sizeof entries / sizeof *entries; i++) {
+		void *function = dlsym(lib, entries[i].name);
+
+		if (!function && entries[i].required) {
+			log_line(LOG_WARN, "not tracing: libcupti lacks %s "
+				 "(set GPUTRACE_CUPTI to one of CUDA 11.8 or "
+				 "later)", entries[i].name);
+			memset(&bound, 0, sizeof bound);
+			return -ENOSYS;
+		}
+		memcpy((char *)&bound + entries[i].offset, &function,
+		       sizeof function);
+	}
+	if (dladdr((void *)bound.GetVersion, &where) && where.dli_fname)
+		snprintf(found_at, sizeof found_at, "%s", where.dli_fname);
+	bound.GetVersion(&version);
+	return 0;
+}
+
+int cupti_api_load(const char *path, uint32_t driver_version)
+{
+	void *lib = open_loaded();
+
+	if (!lib && path) {
+		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+		if (!lib) {
+			log_line(LOG_WARN, "not tracing: GPUTRACE_CUPTI: %s",
+				 dlerror());
+			return -ENOENT;
+		}
+	}
+	if (!lib)
+		lib = open_installed(driver_version / 1000);
+	if (!lib) {
+		log_line(LOG_WARN, "not tracing: no libcupti found for driver "
+			 "%u.%u; install CUPTI (pip: nvidia-cuda-cupti) or "
+			 "set GPUTRACE_CUPTI to its path",
+			 driver_version / 1000, driver_version % 1000 / 10);
+		return -ENOENT;
+	}
+	return bind(lib);
+}

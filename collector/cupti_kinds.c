@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/cupti_kinds.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+#include "collector/api_calls.h"
+#include "collector/cupti_api.h"
+#include "collector/log.h"
+
+enum wanted_by {
+	BY_ALWAYS,
+	BY_API,         /* GPUTRACE_API is not none */
+	BY_GRAPH_LEVEL, /* GPUTRACE_GRAPH=graph */
+	BY_MEMORY,      /* of GPUTRACE_TRACE */
+	BY_UVM,
+	NR_WANTED_BY,
+};
+
+static const struct kind {
+	CUpti_ActivityKind kind;
+	const char *name;
+	enum wanted_by by;
+	bool required;
+	bool dump;      /* objects that exist already are told, too */
+} kinds[] = {
+	{ CUPTI_ACTIVITY_KIND_DEVICE, "devices", BY_ALWAYS, false, true },
+	{ CUPTI_ACTIVITY_KIND_CONTEXT, "contexts", BY_ALWAYS, false, true },
+	{ CUPTI_ACTIVITY_KIND_STREAM, "streams", BY_ALWAYS, false, true },
+	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graphs", BY_GRAPH_LEVEL, false,
+	  false },
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", BY_ALWAYS, true,
+	  false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY, "copies", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies", BY_ALWAYS, false,
+	  false },
+	{ CUPTI_ACTIVITY_KIND_MEMSET, "sets", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation", BY_ALWAYS,
+	  false, false },
+	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_JIT, "JIT", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY2, "memory", BY_MEMORY, false, false },
+	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory pools", BY_MEMORY, false,
+	  false },
+	{ CUPTI_ACTIVITY_KIND_UNIFIED_MEMORY_COUNTER, "unified memory",
+	  BY_UVM, false, false },
+	{ CUPTI_ACTIVITY_KIND_RUNTIME, "runtime calls", BY_API, false, false },
+	{ CUPTI_ACTIVITY_KIND_DRIVER, "driver calls", BY_API, false, false },
+};
+
+#define NR_KINDS (sizeof kinds / sizeof *kinds)
+
+static bool selected[NR_WANTED_BY];
+
+/* Why CUPTI refuses, and what helps.  Codes: cupti_result.h. */
+static const struct {
+	int result;
+	const char *advice;
+} advice[] = {
+	{ 15, "CUPTI may be newer than the driver: set GPUTRACE_CUPTI to one "
+	      "of the driver's CUDA version" },
+	{ 35, "ask for profiling permission (NVreg_RestrictProfilingToAdmin"
+	      "Users=0 or CAP_SYS_ADMIN)" },
+	{ 39, "another tool (nsys, ncu, cuda-gdb, compute-sanitizer, a "
+	      "profiler) uses CUPTI in this process" },
+	{ 40, "not supported on a virtual GPU" },
+	{ 41, "not supported under confidential computing" },
+	{ 42, "not supported on a mining GPU" },
+	{ 43, "not supported on this MIG instance" },
+	{ 44, "not supported with SLI" },
+	{ 45, "not supported under this WSL" },
+};
+
+int cupti_kinds_explain(CUptiResult result, const char *lost)
+{
+	const char *help = "see GPUTRACE_LOG=debug";
+
+	if (result == CUPTI_SUCCESS)
+		return 0;
+	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+		if (advice[i].result == (int)result)
+			help = advice[i].advice;
+	log_line(LOG_WARN, "not tracing: %s: %s (%d): %s", lost,
+		 cupti_text(result), (int)result, help);
+	return -EPROTO;
+}
+
+void cupti_kinds_select(const struct cupti_options *options)
+{
+	selected[BY_ALWAYS] = true;
+	selected[BY_API] = !options->api_none;
+	/* Enabled late it crashes the program at its next graph launch; the
+	 * caller asks for it only inside cuInit. */
+	selected[BY_GRAPH_LEVEL] = options->graph_level;
+	selected[BY_MEMORY] = options->memory;
+	selected[BY_UVM] = options->uvm;
+}
+
+static void leave_out_runtime(uint32_t cbid)
+{
+	cupti_api()->ActivityEnableRuntimeApi(cbid, 0);
+}
+
+static void leave_out_driver(uint32_t cbid)
+{
+	cupti_api()->ActivityEnableDriverApi(cbid, 0);
+}
+
+/* After the kind is on: enabling the kind would turn the ids on again. */
+static void leave_out_denied(void)
+{
+	if (cupti_api()->ActivityEnableRuntimeApi)
+		api_each_denied(true, leave_out_runtime);
+	if (cupti_api()->ActivityEnableDriverApi)
+		api_each_denied(false, leave_out_driver);
+	/* Polling with cudaEventQuery would flood the buffers. */
+	if (cupti_api()->ActivityEnableAllSyncRecords)
+		cupti_api()->ActivityEnableAllSyncRecords(0);
+}
+
+static void configure_uvm(void)
+{
+	CUpti_ActivityUnifiedMemoryCounterConfig config[] = {
+		{ .kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD },
+		{ .kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_DTOH },
+		{ .kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_CPU_PAGE_FAULT_COUNT },
+		{ .kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_GPU_PAGE_FAULT },
+	};
+	uint32_t nr = sizeof config / sizeof *config;
+
+	for (uint32_t i = 0; i < nr; i++) {
+		config[i].scope =
+			CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE;
+		config[i].enable = 1;
+	}
+	if (selected[BY_UVM] &&
+	    cupti_api()->ActivityConfigureUnifiedMemoryCounter)
+		cupti_api()->ActivityConfigureUnifiedMemoryCounter(config, nr);
+}
+
+int cupti_kinds_enable(void)
+{
+	const struct cupti_api *api = cupti_api();
+	CUptiResult result;
+
+	configure_uvm();
+	for (size_t i = 0; i < NR_KINDS; i++) {
+		if (!selected[kinds[i].by])
+			continue;
+		result = kinds[i].dump && api->ActivityEnableAndDump ?
+			api->ActivityEnableAndDump(kinds[i].kind) :
+			api->ActivityEnable(kinds[i].kind);
+		if (result == CUPTI_SUCCESS)
+			continue;
+		if (kinds[i].required ||
+		    result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+			cupti_kinds_disable();
+			return cupti_kinds_explain(result, kinds[i].name);
+		}
+		log_line(LOG_INFO, "without %s: %s", kinds[i].name,
+			 cupti_text(result));
+	}
+	leave_out_denied();
+	return 0;
+}
+
+void cupti_kinds_disable_api(void)
+{
+	for (size_t i = 0; i < NR_KINDS; i++)
+		if (kinds[i].by == BY_API && selected[BY_API])
+			cupti_api()->ActivityDisable(kinds[i].kind);
+}
+
+void cupti_kinds_disable(void)
+{
+	for (size_t i = NR_KINDS; i-- > 0; )
+		if (selected[kinds[i].by])
+			cupti_api()->ActivityDisable(kinds[i].kind);
+	/* Never on again: enabled late it crashes (see select). */
+	selected[BY_GRAPH_LEVEL] = false;
+}

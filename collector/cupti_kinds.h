@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_CUPTI_KINDS_H
+#define GPUTRACE_COLLECTOR_CUPTI_KINDS_H
+
+#include <cupti.h>
+
+#include "collector/cupti.h"
+
+/*
+ * Which kinds of activity are on.  One table says which setting wants which
+ * kind, and whether tracing can go on without it.
+ */
+void cupti_kinds_select(const struct cupti_options *options);
+
+/* Turns the selected kinds on.  0 or -errno (said in a line). */
+int cupti_kinds_enable(void);
+
+/* API records off; all off. */
+void cupti_kinds_disable_api(void);
+void cupti_kinds_disable(void);
+
+/* 0 for success; otherwise says in one line what is lost, why and what to
+ * do, and returns -EPROTO. */
+int cupti_kinds_explain(CUptiResult result, const char *lost);
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_NVTX_H
+#define GPUTRACE_COLLECTOR_NVTX_H
+
+#include <stddef.h>
+
+#include "collector/record.h"
+#include "collector/thread.h"
+
+/*
+ * NVTX 2 and 3, through an own injection handler.
+ *
+ * Names are kept also outside windows: a range that is already open when a
+ * window opens is "carried" into it.  A thread carries its own ranges at its
+ * first NVTX call inside the window (RANGE_PUSH records with RECORD_CARRIED
+ * and t_ns 0, outermost first); for a thread that is silent the writer asks
+ * with nvtx_carry().
+ */
+
+/* Copies the open ranges of a thread that has made no NVTX call since `epoch`
+ * began, as RANGE_PUSH records with RECORD_CARRIED.  Returns the bytes
+ * written; 0 if there are none, or the thread has carried them itself (they
+ * are in its ring, or will be).  Context: writer thread. */
+size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
+		  size_t size);
+
+/* Start/end ranges (any thread) that were open when `epoch` began come the
+ * same way, as RANGE_START records. */
+size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size);
+
+/* The default domain, NULL in records: its categories hang here.
+ * Context: any. */
+struct nvtx_domain *nvtx_default_domain(void);
+
+/* Fills the table that one NVTX user hands us; returns 1 (handled) or 0.
+ * get_export_table: NVTX's NvtxGetExportTableFunc_t.
+ * Context: any application thread, perhaps several at once. */
+int nvtx_attach(void *get_export_table);
+
+/* Only these domains are recorded (comma-separated globs; NULL: all).
+ * Context: attach, once, before the first nvtx_attach(). */
+void nvtx_select_domains(const char *globs);
+
+#endif

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/nvtx_record.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "collector/clock.h"
+#include "collector/loss.h"
+#include "collector/nvtx_text.h"
+#include "collector/open_ranges.h"
+#include "collector/ring.h"
+#include "collector/started_ranges.h"
+#include "collector/thread.h"
+#include "collector/window.h"
+
+/* ---- From the program's words to a message ---- */
+
+void nvtx_set_text(struct nvtx_message *message, const char *text)
+{
+	size_t len = text ? strnlen(text, RECORD_TEXT_MAX + 1) : 0;
+
+	if (len > RECORD_TEXT_MAX) {
+		len = RECORD_TEXT_MAX;
+		message->flags |= RECORD_CUT;
+		loss_add(LOSS_TEXT_CUT, 1);
+	}
+	message->text = text;
+	message->len = (uint32_t)len;
+}
+
+void nvtx_set_wide(struct nvtx_message *message, struct nvtx_wide *wide,
+		     const wchar_t *text)
+{
+	message->text = wide->text;
+	message->len = (uint32_t)nvtx_utf8(wide->text, sizeof wide->text,
+					   text);
+}
+
+static void set_payload(struct nvtx_message *message,
+			const nvtxEventAttributes_t *attributes)
+{
+	/* An extended payload (a type beyond these) has a schema of its own. */
+	if (attributes->payloadType < NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 ||
+	    attributes->payloadType > NVTX_PAYLOAD_TYPE_FLOAT)
+		return;
+	message->payload_type = (uint8_t)attributes->payloadType;
+	memcpy(&message->payload, &attributes->payload,
+	       sizeof message->payload);
+}
+
+static void set_message(struct nvtx_message *message, struct nvtx_wide *wide,
+			const nvtxEventAttributes_t *attributes)
+{
+	switch (attributes->messageType) {
+	case NVTX_MESSAGE_TYPE_ASCII:
+		nvtx_set_text(message, attributes->message.ascii);
+		break;
+	case NVTX_MESSAGE_TYPE_UNICODE:
+		nvtx_set_wide(message, wide, attributes->message.unicode);
+		break;
+	case NVTX_MESSAGE_TYPE_REGISTERED:
+		message->string = (const void *)attributes->message.registered;
+		break;
+	}
+}
+
+/* The fields of the structure are appended over time: read only what the
+ * program's own `size` covers. */
+void nvtx_set_attributes(struct nvtx_message *message, struct nvtx_wide *wide,
+			   const nvtxEventAttributes_t *attributes)
+{
+	if (!attributes || attributes->size < sizeof *attributes)
+		return;
+	message->category = attributes->category;
+	if (attributes->colorType == NVTX_COLOR_ARGB) {
+		message->color = attributes->color;
+		message->flags |= RECORD_HAS_COLOR;
+	}
+	set_payload(message, attributes);
+	set_message(message, wide, attributes);
+}
+
+/* ---- From a message to a record ---- */
+
+static uint32_t record_size(const struct nvtx_message *message)
+{
+	return (uint32_t)(sizeof(struct range_record) +
+			  ((message->len + 7u) & ~7u));
+}
+
+static void fill(struct range_record *record, uint16_t kind, uint64_t id,
+		 const struct nvtx_message *message)
+{
+	record->head.kind = kind;
+	record->head.size = (uint16_t)record_size(message);
+	record->head.len = message->len;
+	record->head.t_ns = 0;
+	record->domain = message->domain;
+	record->string = message->string;
+	record->id = id;
+	record->payload = message->payload;
+	record->color = message->color;
+	record->category = message->category;
+	record->payload_type = message->payload_type;
+	record->flags = message->flags;
+	if (message->len)
+		memcpy(record->text, message->text, message->len);
+}
+
+static void put(struct ring *ring, uint16_t kind, uint64_t id,
+		const struct nvtx_message *message)
+{
+	struct range_record *record = ring_reserve(ring,
+						   record_size(message));
+
+	if (!record)
+		return;
+	fill(record, kind, id, message);
+	record->head.t_ns = clock_now_ns();
+	ring_commit(ring);
+}
+
+/* A copy of a push record that was made before the window. */
+static void put_carried(struct ring *ring, const struct range_record *open)
+{
+	struct range_record *record = ring_reserve(ring, open->head.size);
+
+	if (!record)
+		return;
+	memcpy(record, open, open->head.size);
+	record->head.t_ns = 0;
+	record->flags |= RECORD_CARRIED;
+	ring_commit(ring);
+}
+
+/* The thread's first call in this window: say which ranges it is in. */
+static void carry(struct thread *thread, struct range_stack *stack,
+		  uint32_t epoch)
+{
+	const struct range_record *open;
+	uint32_t at = 0;
+
+	while ((open = open_ranges_next(stack, &at)))
+		put_carried(thread_ring(thread), open);
+	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
+}
+
+/* The default domain has no handle. */
+static bool default_is_recorded = true;
+
+void nvtx_record_default(bool recorded)
+{
+	default_is_recorded = recorded;
+}
+
+static bool is_recorded(const struct nvtx_domain *domain)
+{
+	return domain ? domain->recorded : default_is_recorded;
+}
+
+/* The calling thread with its stack entered, or NULL: drop the call. */
+static struct thread *enter(const struct nvtx_domain *domain,
+			    uint32_t *epoch)
+{
+	struct thread *thread = is_recorded(domain) ? thread_self() : NULL;
+	struct range_stack *stack;
+
+	if (!thread)
+		return NULL;
+	stack = thread_ranges(thread);
+	if (!open_ranges_enter(stack)) {
+		loss_add(LOSS_RING_FULL, 1);
+		return NULL;
+	}
+	*epoch = window_epoch();
+	if (window_is_open(*epoch) &&
+	    atomic_load_explicit(&stack->epoch, memory_order_relaxed) !=
+	    *epoch)
+		carry(thread, stack, *epoch);
+	return thread;
+}
+
+int nvtx_push(const struct nvtx_message *message)
+{
+	uint32_t epoch, size = record_size(message);
+	struct thread *thread = enter(message->domain, &epoch);
+	struct range_record *kept;
+	struct range_stack *stack;
+	uint64_t level;
+
+	if (!thread)
+		return -1;
+	stack = thread_ranges(thread);
+	kept = open_ranges_push(stack, message->domain, size, &level);
+	if (kept)
+		fill(kept, RECORD_RANGE_PUSH, level, message);
+	if (window_is_open(epoch))
+		put(thread_ring(thread), RECORD_RANGE_PUSH, level, message);
+	open_ranges_leave(stack);
+	return (int)level;
+}
+
+int nvtx_pop(const struct nvtx_domain *domain)
+{
+	const struct nvtx_message message = { .domain = domain };
+	uint32_t epoch;
+	struct thread *thread = enter(domain, &epoch);
+	int64_t level;
+
+	if (!thread)
+		return -1;
+	level = open_ranges_pop(thread_ranges(thread), domain);
+	if (level >= 0 && window_is_open(epoch))
+		put(thread_ring(thread), RECORD_RANGE_POP, (uint64_t)level,
+		    &message);
+	open_ranges_leave(thread_ranges(thread));
+	return (int)level;
+}
+
+uint64_t nvtx_start(const struct nvtx_message *message)
+{
+	uint32_t epoch = window_epoch();
+	uint64_t id = started_ranges_new_id();
+	struct range_record *kept = started_ranges_add(id,
+						       record_size(message));
+	struct thread *thread;
+
+	if (kept) {
+		fill(kept, RECORD_RANGE_START, id, message);
+		started_ranges_publish(id, epoch);
+	}
+	if (window_is_open(epoch) && is_recorded(message->domain)) {
+		thread = enter(message->domain, &epoch);
+		if (thread) {
+			put(thread_ring(thread), RECORD_RANGE_START, id,
+			    message);
+			open_ranges_leave(thread_ranges(thread));
+		}
+	}
+	return id;
+}
+
+void nvtx_end(uint64_t id)
+{
+	const struct nvtx_message message = { 0 };
+	uint32_t epoch = window_epoch();
+	struct thread *thread;
+
+	started_ranges_remove(id);
+	if (!window_is_open(epoch) || !(thread = enter(NULL, &epoch)))
+		return;
+	put(thread_ring(thread), RECORD_RANGE_END, id, &message);
+	open_ranges_leave(thread_ranges(thread));
+}
+
+void nvtx_mark(const struct nvtx_message *message)
+{
+	uint32_t epoch = window_epoch();
+	struct thread *thread;
+
+	if (!window_is_open(epoch))
+		return;
+	thread = enter(message->domain, &epoch);
+	if (!thread)
+		return;
+	put(thread_ring(thread), RECORD_MARK, 0, message);
+	open_ranges_leave(thread_ranges(thread));
+}
+
+/* Names are seldom given and always kept, also outside windows. */
+void nvtx_name(enum named_kind what, uint64_t handle, const char *text,
+		 size_t len)
+{
+	uint32_t size = (uint32_t)(sizeof(struct name_record) +
+				   ((len + 7) & ~(size_t)7));
+	struct thread *thread = thread_self();
+	struct range_stack *stack = thread ? thread_ranges(thread) : NULL;
+	struct name_record *record;
+
+	if (!thread || !open_ranges_enter(stack))
+		return;
+	record = ring_reserve(thread_ring(thread), size);
+	if (record) {
+		record->head = (struct record){ .kind = RECORD_NAME,
+			.size = (uint16_t)size, .len = (uint32_t)len,
+			.t_ns = clock_now_ns() };
+		record->handle = handle;
+		record->what = what;
+		memcpy(record->text, text, len);
+		ring_commit(thread_ring(thread));
+	}
+	open_ranges_leave(stack);
+}

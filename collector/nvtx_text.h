@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_NVTX_TEXT_H
+#define GPUTRACE_COLLECTOR_NVTX_TEXT_H
+
+#include <stddef.h>
+#include <wchar.h>
+
+#include "collector/record.h"
+
+/*
+ * Domains, registered strings and categories: created seldom, kept until the
+ * process ends, found again by their text where the program registers the
+ * same one twice.  At most NVTX_TEXT_MAX bytes in all; beyond that the caller
+ * gets NULL and the loss is counted.  Context: any thread, not signal-safe.
+ */
+#define NVTX_TEXT_MAX (16u << 20)
+
+struct nvtx_domain *nvtx_domain_create(const char *name, size_t len);
+struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
+				     const char *text, size_t len);
+/* domain NULL: the default domain. */
+void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
+			const char *text, size_t len);
+/* Which domains are recorded: nvtx.h, nvtx_select_domains(). */
+void nvtx_domain_select(const char *globs);
+
+/* wchar_t text as UTF-8, cut at `size`; returns bytes (no terminating 0).
+ * What is no character becomes U+FFFD.  Context: any, signal-safe. */
+size_t nvtx_utf8(char *out, size_t size, const wchar_t *text);
+
+#endif

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/open_ranges.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+const struct range_record *open_ranges_next(const struct range_stack *stack,
+					    uint32_t *at)
+{
+	while (*at < stack->nr) {
+		const struct open_range *entry = &stack->entries[(*at)++];
+
+		if (!entry->is_closed)
+			return (const void *)(stack->bytes + entry->offset);
+	}
+	return NULL;
+}
+
+/* A plain copy that may race with the thread; the turn tells if it did. */
+__attribute__((no_sanitize("thread")))
+static void copy_racing(void *to, const void *from, size_t size)
+{
+	uint64_t *out = to;
+	const uint64_t *in = from;
+
+	for (size_t i = 0; i < size / 8; i++)
+		out[i] = __atomic_load_n(&in[i], __ATOMIC_RELAXED);
+}
+
+__attribute__((no_sanitize("thread")))
+size_t open_ranges_copy(struct range_stack *stack, uint32_t epoch,
+			void *buffer, size_t size)
+{
+	uint32_t turn = atomic_load_explicit(&stack->turn,
+					     memory_order_acquire);
+	uint32_t nr = stack->nr < OPEN_RANGES_MAX ? stack->nr :
+		OPEN_RANGES_MAX;
+	size_t used = 0;
+
+	if ((turn & 1) || atomic_load_explicit(&stack->epoch,
+				memory_order_relaxed) == epoch)
+		return 0;
+	for (uint32_t i = 0; i < nr; i++) {
+		struct open_range entry = stack->entries[i];
+		const struct record *head =
+			(const void *)(stack->bytes + entry.offset);
+
+		if (entry.offset > OPEN_RANGES_BYTES - sizeof *head)
+			break;
+		if (entry.is_closed)
+			continue;
+		if (head->size > size - used ||
+		    head->size > OPEN_RANGES_BYTES - entry.offset)
+			break;
+		copy_racing((uint8_t *)buffer + used, head, head->size);
+		used += head->size;
+	}
+	/* Pairs with the fence in open_ranges_enter(): if a change was seen,
+	 * so is its turn. */
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load_explicit(&stack->turn, memory_order_relaxed) ==
+		turn ? used : 0;
+}

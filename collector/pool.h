@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_POOL_H
+#define GPUTRACE_COLLECTOR_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "collector/activity.h"
+
+/*
+ * The memory that CUPTI fills with activities.
+ *
+ *   pool_take()  ->  CUPTI  ->  pool_complete()  ->  activity_take()
+ *    free list     (outside)      done list           writer thread
+ *        ^------------ activity_recycle() <---------------'
+ *
+ * The buffers are parts of one mapping, always zeroed when they are free, so
+ * that CUPTI need not clear them in the program's thread.  Both lists are
+ * lock-free.  When no buffer is free, CUPTI gets a spare one whose contents
+ * are thrown away and counted: refusing it a buffer crashes CUPTI before
+ * version 12.9.
+ */
+
+/*
+ * 256 KiB: about 1,000 kernels with their launches.  A thread's first buffer
+ * has 16 KiB: CUPTI keeps one for each thread, and programs that start a
+ * thread for each request would soon hold all of the large ones.  (CUPTI
+ * takes buffers of 1 KiB: test/sim/facts.txt.)
+ */
+#define POOL_BUFFER_SIZE (256u << 10)
+#define POOL_SMALL_SIZE (16u << 10)
+
+/* Maps `bytes` of buffers.  0 or -ENOMEM.  Context: attach, once. */
+int pool_init(uint64_t bytes);
+
+/* A buffer for CUPTI, small or large, and its size.  NULL when even the spare
+ * ones are out.  Context: application thread inside CUPTI; no lock. */
+uint8_t *pool_take(int is_small, size_t *size);
+
+/* CUPTI is done with it.  Context: any thread. */
+void pool_complete(uint8_t *data, uint64_t valid);
+
+/* Buffers that CUPTI holds, and all that it has ever completed. */
+uint32_t pool_outstanding(void);
+uint64_t pool_completed(void);
+
+/* The share of buffers in use, in percent. */
+uint32_t pool_use(void);
+
+/* True: completed buffers are recycled unread (the floor of the overhead
+ * measurement; design: what CUPTI costs without us). */
+void pool_discard(int discard);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_RECORD_H
+#define GPUTRACE_COLLECTOR_RECORD_H
+
+#include <stdint.h>
+
+/*
+ * What the program's own threads write into their rings (ring.h), one record
+ * after another.  The writer thread reads them; nobody else does.
+ *
+ *   0      2      4      8                16
+ *   +------+------+------+----------------+----------------- - - -
+ *   | kind | size | len  | t_ns           | the kind's own fields, then
+ *   +------+------+------+----------------+ `len` bytes of text
+ *
+ * size counts the whole record in bytes, always a multiple of 8.  The text is
+ * what the program passed: any bytes, no terminating zero, cut at
+ * RECORD_TEXT_MAX (RECORD_CUT in flags says so).
+ */
+#define RECORD_KINDS(X) \
+	X(RECORD_PAD)         /* filler up to the end of the ring: skip it */ \
+	X(RECORD_RANGE_PUSH)  /* struct range_record: opens a nested range */ \
+	X(RECORD_RANGE_POP)   /* struct range_record: closes range `id` */ \
+	X(RECORD_RANGE_START) /* struct range_record: opens range `id` */ \
+	X(RECORD_RANGE_END)   /* struct range_record: closes `id` */ \
+	X(RECORD_MARK)        /* struct range_record: a point in time */ \
+	X(RECORD_NAME)        /* struct name_record: a name for a thing */ \
+	X(RECORD_THREAD_BEGIN) /* struct name_record: records of this thread \
+				* follow; `handle` is its tid */ \
+	X(RECORD_THREAD_END)  /* struct name_record: and no more */
+
+enum record_kind {
+#define X(kind) kind,
+	RECORD_KINDS(X)
+#undef X
+	RECORD_NR_KINDS
+};
+
+/* 4 KiB: a page of text names anything; longer names are cut and counted. */
+#define RECORD_TEXT_MAX 4096
+
+struct record {
+	uint16_t kind;
+	uint16_t size;
+	uint32_t len;   /* bytes of text at the end */
+	uint64_t t_ns;  /* clock.h; 0: not known (before the window) */
+};
+
+/*
+ * Domains, registered strings and categories as the program created them.
+ * They live until the process ends, so a record may point at one.  Immutable
+ * but for `next`.  The text is any bytes, `len` long, also 0-terminated.
+ */
+struct nvtx_text {
+	struct nvtx_text *next;
+	const struct nvtx_domain *domain;
+	uint32_t id;    /* category id; 0 for strings */
+	uint32_t len;
+	char text[];
+};
+
+struct nvtx_domain {
+	struct nvtx_domain *next;
+	struct nvtx_text *_Atomic categories;  /* newest first: it wins */
+	uint32_t id;
+	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
+	uint32_t len;
+	char name[];
+};
+
+enum {
+	RECORD_HAS_COLOR = 1 << 0,
+	RECORD_CUT = 1 << 1,          /* the text was longer */
+	RECORD_CARRIED = 1 << 2,      /* was open before the window; nvtx.h */
+};
+
+/* NVTX's own numbers (nvtxPayloadType_t in nvtx3/nvToolsExt.h). */
+enum payload_type {
+	PAYLOAD_NONE = 0,
+	PAYLOAD_U64 = 1,
+	PAYLOAD_I64 = 2,
+	PAYLOAD_DOUBLE = 3,
+	PAYLOAD_U32 = 4,
+	PAYLOAD_I32 = 5,
+	PAYLOAD_FLOAT = 6,
+};
+
+/*
+ * A range or mark.  Its name is `string` if not NULL, else the text.
+ * PUSH/POP: `id` is the nesting level in its domain's stack, 0 the outermost
+ * (each NVTX domain has a stack of its own on each thread).
+ * START/END: `id` is unique in the process, never 0.
+ * A POP, and an END, has no name and no attributes.
+ */
+struct range_record {
+	struct record head;
+	const struct nvtx_domain *domain;  /* NULL: the default domain */
+	const struct nvtx_text *string;
+	uint64_t id;
+	uint64_t payload;                  /* bits as payload_type says */
+	uint32_t color;                    /* ARGB */
+	uint32_t category;                 /* 0: none */
+	uint8_t payload_type;
+	uint8_t flags;
+	uint8_t reserved[6];
+	char text[];
+};
+
+enum named_kind {
+	NAMED_THREAD,      /* handle: system thread id (also of BEGIN, END:
+			    * the text is the name the system knows it by) */
+	NAMED_DEVICE,      /* handle: device number */
+	NAMED_CONTEXT,     /* handle: CUPTI context id */
+	NAMED_STREAM,      /* handle: CUPTI stream id */
+	NAMED_EVENT,       /* handle: the CUevent as a number */
+};
+
+struct name_record {
+	struct record head;
+	uint64_t handle;
+	uint32_t what;     /* enum named_kind */
+	uint32_t reserved;
+	char text[];
+};
+
+_Static_assert(sizeof(struct record) == 16, "drawn above");
+_Static_assert(sizeof(struct range_record) == 64, "8-byte steps");
+_Static_assert(sizeof(struct name_record) == 32, "8-byte steps");
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_INJECT_GLIBC_H
+#define GPUTRACE_INJECT_GLIBC_H
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Included before everything that goes into libgputrace.so, so that one built
+ * on a new machine loads in an old container: symbols that moved into libc.so
+ * with glibc 2.34 (or changed later) are bound to the version they had
+ * before.  test/symbols.sh checks the result.
+ */
+#if defined(__x86_64__)
+#define GLIBC_FIRST "GLIBC_2.2.5"
+#define GLIBC_SETNAME "GLIBC_2.12"
+#elif defined(__aarch64__)
+#define GLIBC_FIRST "GLIBC_2.17"
+#define GLIBC_SETNAME "GLIBC_2.17"
+#endif
+
+#define GLIBC_BIND(symbol, version) \
+	__asm__(".symver " #symbol "," #symbol "@" version)
+#define GLIBC_BIND_AS(symbol, old, version) \
+	__asm__(".symver " #symbol "," #old "@" version)
+
+GLIBC_BIND(dlopen, GLIBC_FIRST);
+GLIBC_BIND(dlclose, GLIBC_FIRST);
+GLIBC_BIND(dlsym, GLIBC_FIRST);
+GLIBC_BIND(dlerror, GLIBC_FIRST);
+GLIBC_BIND(dladdr, GLIBC_FIRST);
+GLIBC_BIND(pthread_create, GLIBC_FIRST);
+GLIBC_BIND(pthread_join, GLIBC_FIRST);
+GLIBC_BIND(pthread_detach, GLIBC_FIRST);
+GLIBC_BIND(pthread_once, GLIBC_FIRST);
+GLIBC_BIND(pthread_key_create, GLIBC_FIRST);
+GLIBC_BIND(pthread_getspecific, GLIBC_FIRST);
+GLIBC_BIND(pthread_setspecific, GLIBC_FIRST);
+GLIBC_BIND(pthread_setname_np, GLIBC_SETNAME);
+GLIBC_BIND(pthread_mutex_trylock, GLIBC_FIRST);
+GLIBC_BIND(pthread_attr_setstacksize, GLIBC_FIRST);
+GLIBC_BIND(sem_init, GLIBC_FIRST);
+GLIBC_BIND(sem_post, GLIBC_FIRST);
+GLIBC_BIND(sem_timedwait, GLIBC_FIRST);
+#if defined(__x86_64__)
+GLIBC_BIND(pthread_sigmask, GLIBC_FIRST);
+#endif
+
+/* These have symbols of their own since glibc 2.33 only.  On 64-bit machines
+ * the kernel's structure is the C library's. */
+static inline int glibc_fstat(int fd, struct stat *st)
+{
+	return (int)syscall(SYS_fstat, fd, st);
+}
+
+static inline int glibc_fstatat(int folder, const char *path, struct stat *st,
+				int flags)
+{
+	return (int)syscall(SYS_newfstatat, folder, path, st, flags);
+}
+#define fstat(fd, st) glibc_fstat(fd, st)
+#define fstatat(folder, path, st, flags) \
+	glibc_fstatat(folder, path, st, flags)
+#define stat(path, st) glibc_fstatat(AT_FDCWD, path, st, 0)
+#define lstat(path, st) \
+	glibc_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW)
+
+/* C23's strtol family (glibc 2.38) also reads 0b... numbers; we need not. */
+GLIBC_BIND_AS(__isoc23_strtol, strtol, GLIBC_FIRST);
+GLIBC_BIND_AS(__isoc23_strtoul, strtoul, GLIBC_FIRST);
+GLIBC_BIND_AS(__isoc23_strtoll, strtoll, GLIBC_FIRST);
+GLIBC_BIND_AS(__isoc23_strtoull, strtoull, GLIBC_FIRST);
+
+
+#endif

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+#include <dlfcn.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+
+#include "collector/log.h"
+#include "collector/nvtx.h"
+#include "collector/own_thread.h"
+#include "inject/attach.h"
+#include "inject/environment.h"
+
+/*
+ * The four ways in (design: Surfaces).  All lead to attach().
+ *
+ *   LD_PRELOAD              constructor: sets the two variables below to this
+ *                           file, and does nothing else
+ *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
+ *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2()
+ *   dlopen, late            constructor: a thread looks whether CUDA is in use
+ */
+#define EXPORT __attribute__((visibility("default")))
+
+static const char *const injection_variables[] = {
+	"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
+};
+
+static bool own_path(char *path, size_t size)
+{
+	Dl_info self;
+	char resolved[PATH_MAX];
+
+	if (!dladdr((void *)own_path, &self) || !self.dli_fname ||
+	    !realpath(self.dli_fname, resolved) ||
+	    strlen(resolved) >= size)
+		return false;
+	strcpy(path, resolved);
+	return true;
+}
+
+/* True when the loader brought us at the start of the program. */
+static bool is_preloaded(const char *path)
+{
+	const char *list = environment_get("LD_PRELOAD");
+	const char *name = strrchr(path, '/') + 1;
+
+	return list && strstr(list, name);
+}
+
+/* setenv is safe here: constructors run before main and its threads. */
+static void arm(const char *path)
+{
+	for (size_t i = 0; i < 2; i++)
+		setenv(injection_variables[i], path, 0);
+}
+
+static void *attach_late(void *argument)
+{
+	(void)argument;
+	if (attach_cuda_is_in_use())
+		attach(ATTACH_LATE);
+	return NULL;
+}
+
+/* The driver or NVTX brought us and calls on its own. */
+static bool is_injected(const char *path)
+{
+	for (size_t i = 0; i < 2; i++) {
+		const char *value = environment_get(injection_variables[i]);
+
+		if (value && strstr(value, strrchr(path, '/') + 1))
+			return true;
+	}
+	return false;
+}
+
+__attribute__((constructor))
+static void on_load(void)
+{
+	char path[PATH_MAX];
+
+	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
+		return;
+	environment_keep();
+	if (is_preloaded(path))
+		arm(path);
+	else if (!is_injected(path))
+		own_thread_start("gputrace-attach", attach_late, NULL);
+}
+
+EXPORT int InitializeInjection(void)
+{
+	if (!getauxval(AT_SECURE))
+		attach(ATTACH_IN_CUINIT);
+	return 1;
+}
+
+EXPORT int InitializeInjectionNvtx2(void *get_export_table)
+{
+	if (getauxval(AT_SECURE) || !attach_nvtx())
+		return 0;
+	return nvtx_attach(get_export_table);
+}
+
+/* NVTX 1 and 2 ask by this name when they do not find the other. */
+EXPORT int InitializeInjectionNvtx(void *get_export_table)
+{
+	return InitializeInjectionNvtx2(get_export_table);
+}
