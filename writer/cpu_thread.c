@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT */
+#include "writer/cpu_thread.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "collector/loss.h"
+
+enum { NR_BUCKETS = 1024 };
+
+int cpu_threads_init(struct cpu_threads *threads)
+{
+	memset(threads, 0, sizeof(*threads));
+	threads->buckets = calloc(NR_BUCKETS, sizeof(*threads->buckets));
+	return threads->buckets ? 0 : -ENOMEM;
+}
+
+void cpu_threads_fini(struct cpu_threads *threads)
+{
+	struct cpu_thread *thread;
+
+	while ((thread = threads->list)) {
+		threads->list = thread->next;
+		free(thread->held);
+		free(thread);
+	}
+	free(threads->buckets);
+	memset(threads, 0, sizeof(*threads));
+}
+
+/* The kernel's name of the thread (15 bytes, perhaps cut inside a UTF-8
+ * sequence).  False if the thread is no more. */
+static bool read_name(struct cpu_thread *thread)
+{
+	char path[64], name[32];
+	ssize_t len;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%u/comm", thread->tid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	len = read(fd, name, sizeof(name));
+	close(fd);
+	if (len > 0 && name[len - 1] == '\n')
+		len--;
+	if (len <= 0)
+		return false;
+	memcpy(thread->name, name, (size_t)len);
+	thread->name_len = (uint32_t)len;
+	return true;
+}
+
+static struct cpu_thread *create(struct cpu_threads *threads,
+				 struct tracks *tracks, uint32_t tid)
+{
+	struct cpu_thread **bucket = &threads->buckets[tid % NR_BUCKETS];
+	struct cpu_thread *thread;
+
+	if (threads->nr == CPU_THREADS_MAX)
+		return NULL;
+	thread = calloc(1, sizeof(*thread));
+	if (!thread)
+		return NULL;
+	thread->tid = tid;
+	thread->lane = track_thread(tracks, thread, tid);
+	if (!thread->lane) {
+		free(thread);
+		return NULL;
+	}
+	thread->is_gone = !read_name(thread);
+	if (!thread->name_len)
+		thread->name_len = (uint32_t)snprintf(thread->name,
+			sizeof(thread->name), "thread %u", tid);
+	thread->next_in_bucket = *bucket;
+	*bucket = thread;
+	thread->next = threads->list;
+	threads->list = thread;
+	threads->nr++;
+	return thread;
+}
+
+struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid)
+{
+	struct cpu_thread *thread = threads->buckets[tid % NR_BUCKETS];
+
+	while (thread && thread->tid != tid)
+		thread = thread->next_in_bucket;
+	return thread;
+}
+
+struct cpu_thread *cpu_thread_get(struct cpu_threads *threads,
+				  struct tracks *tracks, uint32_t tid)
+{
+	struct cpu_thread *thread = threads->last;
+
+	/* tid 0 is no thread's, and Perfetto would take it for the pid. */
+	if (!tid)
+		tid = tracks->pid;
+	if (thread && thread->tid == tid)
+		return thread;
+	thread = cpu_thread_find(threads, tid);
+	if (!thread)
+		thread = create(threads, tracks, tid);
+	if (thread)
+		threads->last = thread;
+	else
+		loss_add(LOSS_TABLE_FULL, 1);
+	return thread;
+}
+
+static void set_name(struct cpu_thread *thread, const char *name, uint32_t len)
+{
+	if (!len)
+		return;
+	thread->name_len = len < THREAD_NAME_MAX ? len : THREAD_NAME_MAX;
+	memcpy(thread->name, name, thread->name_len);
+}
+
+void cpu_thread_name(struct cpu_thread *thread, const char *name, uint32_t len)
+{
+	set_name(thread, name, len);
+	thread->is_named = thread->is_named || len;
+}
+
+void cpu_thread_comm(struct cpu_thread *thread, const char *name, uint32_t len,
+		     bool is_gone)
+{
+	if (!thread->is_named)
+		set_name(thread, name, len);
+	thread->is_gone = is_gone;
+}
+
+void cpu_threads_refresh(struct cpu_threads *threads)
+{
+	struct cpu_thread *thread;
+
+	for (thread = threads->list; thread; thread = thread->next)
+		if (!thread->is_named && !thread->is_gone)
+			thread->is_gone = !read_name(thread);
+}

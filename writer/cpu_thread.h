@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_WRITER_CPU_THREAD_H
+#define GPUTRACE_WRITER_CPU_THREAD_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "writer/track.h"
+
+/*
+ * The program's threads as the file shows them, by their system thread id:
+ * lane, name, what they did.  A thread that ends stays (its slices do).
+ * Context: writer thread.
+ */
+#define THREAD_NAME_MAX 64
+
+/* A driver call that waits to see whether a runtime call encloses it. */
+struct held_call {
+	uint64_t start_ns, end_ns;
+	uint32_t cbid, correlation;
+	int32_t result;
+	uint32_t cycle;         /* of the write-out in which it came */
+};
+
+/* Deeper nesting of driver calls than that is not held but written. */
+#define HELD_MAX 8
+
+/* Calls whose slices a new one is checked against. */
+#define RECENT_MAX 8
+
+struct cpu_thread {
+	struct cpu_thread *next_in_bucket;
+	struct cpu_thread *next;        /* of all */
+	uint32_t tid;
+	struct lane *lane;              /* its own */
+	char name[THREAD_NAME_MAX];
+	uint32_t name_len;
+	bool is_named;                  /* by the program: stays */
+	bool is_gone;                   /* no longer in /proc */
+
+	struct gap recent[RECENT_MAX];  /* calls on `lane`, a ring */
+	uint32_t nr_recent;
+	struct held_call *held;         /* HELD_MAX, made at the first */
+	uint32_t nr_held;
+	uint64_t last_call_ns;          /* start of the latest call seen */
+
+	/* range.c: the ranges that began on this thread */
+	struct range_log *log;
+};
+
+struct cpu_threads {
+	struct cpu_thread *list;
+	struct cpu_thread **buckets;
+	struct cpu_thread *last;
+	uint32_t nr;
+};
+
+/* 65536 threads at 600 bytes: 40 MB; a tid beyond has no lane of its own. */
+#define CPU_THREADS_MAX 65536
+
+int cpu_threads_init(struct cpu_threads *threads);
+void cpu_threads_fini(struct cpu_threads *threads);
+
+/* The thread, made at its first event.  NULL without memory. */
+struct cpu_thread *cpu_thread_get(struct cpu_threads *threads,
+				  struct tracks *tracks, uint32_t tid);
+
+/* The thread if it is known. */
+struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
+
+/* The program's name for it wins over the system's. */
+void cpu_thread_name(struct cpu_thread *thread, const char *name,
+		     uint32_t len);
+
+/* The name that the system knows it by, as its own records say; is_gone: it
+ * has ended, the name is its last. */
+void cpu_thread_comm(struct cpu_thread *thread, const char *name, uint32_t len,
+		     bool is_gone);
+
+/* Reads the names of those still alive from /proc/self/task. */
+void cpu_threads_refresh(struct cpu_threads *threads);
+
+#endif

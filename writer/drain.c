@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "collector/loss.h"
+#include "collector/nvtx.h"
+#include "writer/trace.h"
+
+/*
+ * Records of the rings: NVTX ranges, marks and names; and what a window that
+ * opens or closes means for ranges.
+ */
+enum { CARRY_MAX = 64 << 10 };
+
+/* Closes a range and writes it. */
+static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
+			 bool is_cut)
+{
+	if (is_cut)
+		trace->ranges.nodes[index].flags |= NODE_CUT_OPEN;
+	range_close(&trace->ranges, index, t_ns);
+	encode_range(trace, &trace->ranges.nodes[index]);
+	output_offer(trace);
+}
+
+static void close_pushed(struct trace *trace, struct cpu_thread *thread,
+			 uint64_t t_ns)
+{
+	uint32_t index;
+
+	while ((index = range_innermost_pushed(&trace->ranges, thread)))
+		finish_range(trace, index, t_ns, true);
+}
+
+static void cut_started(struct trace *trace, uint32_t index, uint64_t t_ns)
+{
+	const struct node *node = &trace->ranges.nodes[index];
+	bool has_end = node->flags & NODE_ENDING;
+
+	finish_range(trace, index, has_end ? node->end_ns : t_ns, !has_end);
+}
+
+void drain_close_ranges(struct trace *trace, uint64_t t_ns)
+{
+	struct ranges *ranges = &trace->ranges;
+	struct cpu_thread *thread;
+
+	for (thread = trace->threads.list; thread; thread = thread->next)
+		close_pushed(trace, thread, t_ns);
+	while (ranges->nr_started)
+		cut_started(trace, ranges->open_started[ranges->nr_started -
+							1], t_ns);
+}
+
+static const struct window *last_window(const struct trace *trace)
+{
+	return trace->nr_windows ? &trace->windows[trace->nr_windows - 1] :
+		NULL;
+}
+
+/* A thread that is in a new window has left the old one, with its ranges. */
+static void leave_old_window(struct trace *trace, struct cpu_thread *thread)
+{
+	const struct window *last = last_window(trace);
+	uint32_t index = range_innermost_pushed(&trace->ranges, thread);
+
+	if (index && trace->nr_windows > 1 &&
+	    trace->ranges.nodes[index].start_ns < last->open_ns)
+		close_pushed(trace, thread, last[-1].close_ns);
+}
+
+/* Levels that are still open though the program is past them: their POPs
+ * were dropped when the ring was full. */
+static void close_deeper(struct trace *trace, struct cpu_thread *thread,
+			 const struct nvtx_domain *domain, uint64_t level,
+			 uint64_t t_ns)
+{
+	uint32_t index;
+
+	while ((index = range_find_deeper(&trace->ranges, thread, domain,
+					  level)))
+		finish_range(trace, index, t_ns, true);
+}
+
+/* 0 if the record belongs to no window. */
+static uint64_t start_of(const struct trace *trace,
+			 const struct range_record *record)
+{
+	const struct window *last = last_window(trace);
+
+	if (!last)
+		return 0;
+	if (record->flags & RECORD_CARRIED || !record->head.t_ns)
+		return last->open_ns;
+	return windows_hold(trace, record->head.t_ns) ? record->head.t_ns : 0;
+}
+
+static void take_push(struct trace *trace, struct cpu_thread *thread,
+		      const struct range_record *record)
+{
+	uint64_t start_ns = start_of(trace, record);
+
+	if (!start_ns)
+		return;
+	if (start_ns >= last_window(trace)->open_ns)
+		leave_old_window(trace, thread);
+	close_deeper(trace, thread, record->domain, record->id, start_ns);
+	(void)range_open(&trace->ranges, thread, record, start_ns,
+			 record->text);
+}
+
+static void take_pop(struct trace *trace, struct cpu_thread *thread,
+		     const struct range_record *record)
+{
+	uint32_t index;
+
+	index = range_find_pushed(&trace->ranges, thread, record->domain,
+				  record->id);
+	if (!index)
+		return;                 /* opened before the window */
+	close_deeper(trace, thread, record->domain, record->id + 1,
+		     record->head.t_ns);
+	finish_range(trace, index, record->head.t_ns, false);
+}
+
+static void begin_end(struct trace *trace, uint32_t index, uint64_t t_ns)
+{
+	struct node *node = &trace->ranges.nodes[index];
+
+	node->end_ns = t_ns < node->start_ns ? node->start_ns : t_ns;
+	node->flags |= NODE_ENDING;
+}
+
+/* Ends that were seen at the last sweep over the rings, or before. */
+static void finish_ends(struct trace *trace)
+{
+	struct ranges *ranges = &trace->ranges;
+	struct node *node;
+	uint32_t i;
+
+	for (i = ranges->nr_started; i-- > 0;) {
+		node = &ranges->nodes[ranges->open_started[i]];
+		if (node->flags & NODE_ENDED)
+			finish_range(trace, ranges->open_started[i],
+				     node->end_ns, false);
+		else if (node->flags & NODE_ENDING)
+			node->flags |= NODE_ENDED;
+	}
+}
+
+static void take_start(struct trace *trace, struct cpu_thread *thread,
+		       const struct range_record *record)
+{
+	uint64_t start_ns = start_of(trace, record), end_ns;
+	uint32_t index;
+
+	if (!start_ns)
+		return;
+	index = range_open(&trace->ranges, thread, record, start_ns,
+			   record->text);
+	end_ns = range_take_early(&trace->ranges, record->id);
+	if (index && end_ns)
+		begin_end(trace, index, end_ns);
+}
+
+static void take_end(struct trace *trace, const struct range_record *record)
+{
+	uint32_t index = range_find_started(&trace->ranges, record->id);
+
+	if (index)
+		begin_end(trace, index, record->head.t_ns);
+	else            /* its START is in a ring not yet read */
+		range_keep_early(&trace->ranges, record->id,
+				 record->head.t_ns);
+}
+
+static void take_name(struct trace *trace, const struct name_record *record)
+{
+	struct cpu_thread *thread;
+
+	if (record->what == NAMED_THREAD) {
+		thread = cpu_thread_get(&trace->threads, &trace->tracks,
+					(uint32_t)record->handle);
+		if (thread)
+			cpu_thread_name(thread, record->text,
+					record->head.len);
+	} else {
+		objects_name(&trace->objects, record->what, record->handle,
+			     record->text, record->head.len);
+	}
+}
+
+static void take_range(struct trace *trace, struct cpu_thread *thread,
+		       const struct range_record *record)
+{
+	switch (record->head.kind) {
+	case RECORD_RANGE_PUSH:
+		take_push(trace, thread, record);
+		break;
+	case RECORD_RANGE_POP:
+		take_pop(trace, thread, record);
+		break;
+	case RECORD_RANGE_START:
+		take_start(trace, thread, record);
+		break;
+	case RECORD_RANGE_END:
+		take_end(trace, record);
+		break;
+	case RECORD_MARK:
+		if (windows_hold(trace, record->head.t_ns))
+			encode_mark(trace, thread, record, record->text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void take(struct trace *trace, uint32_t tid,
+		 const struct record *record)
+{
+	struct cpu_thread *thread;
+
+	if (record->kind == RECORD_NAME) {
+		take_name(trace, (const struct name_record *)record);
+		return;
+	}
+	thread = cpu_thread_get(&trace->threads, &trace->tracks, tid);
+	if (thread)
+		take_range(trace, thread, (const struct range_record *)record);
+	output_offer(trace);
+}
+
+/* A thread's ranges can have no end after it. */
+static void end_thread(struct trace *trace, uint32_t tid,
+		       const struct name_record *record)
+{
+	struct cpu_thread *thread = cpu_thread_get(&trace->threads,
+						   &trace->tracks, tid);
+
+	if (!thread)
+		return;
+	close_pushed(trace, thread, record->head.t_ns);
+	cpu_thread_comm(thread, record->text, record->head.len, true);
+}
+
+/* Whose records follow: BEGIN is also the end of the one before. */
+static void take_mark(struct trace *trace, struct thread *state,
+		      const struct name_record *record)
+{
+	struct cpu_thread *thread;
+
+	if (record->head.kind == RECORD_THREAD_END) {
+		end_thread(trace, state->reader_tid, record);
+		return;
+	}
+	thread = cpu_thread_find(&trace->threads, state->reader_tid);
+	if (thread)
+		close_pushed(trace, thread, record->head.t_ns);
+	state->reader_tid = (uint32_t)record->handle;
+	/* The system uses thread ids again. */
+	thread = cpu_thread_find(&trace->threads, state->reader_tid);
+	if (thread)
+		cpu_thread_comm(thread, record->text, record->head.len, false);
+}
+
+static void drain_ring(struct trace *trace, struct thread *state)
+{
+	struct ring *ring = thread_ring(state);
+	const struct record *record;
+
+	while (ring && (record = ring_peek(ring))) {
+		if (record->kind == RECORD_THREAD_BEGIN ||
+		    record->kind == RECORD_THREAD_END)
+			take_mark(trace, state, (const void *)record);
+		else
+			take(trace, state->reader_tid, record);
+		ring_release(ring);
+	}
+	if (ring)
+		loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+}
+
+static void take_carried(struct trace *trace, uint32_t tid, const char *at,
+			 size_t len)
+{
+	const struct record *record;
+
+	while (len >= sizeof(*record)) {
+		record = (const struct record *)(const void *)at;
+		if (record->size < sizeof(*record) || record->size > len)
+			return;
+		take(trace, tid, record);
+		at += record->size;
+		len -= record->size;
+	}
+}
+
+/* Ranges that were open when the window opened, of threads that have been
+ * silent since. */
+static void carry(struct trace *trace)
+{
+	struct thread *state = NULL;
+	char *buffer = malloc(CARRY_MAX);
+
+	if (!buffer)
+		return;
+	while ((state = thread_next(state)))
+		take_carried(trace, thread_tid(state), buffer,
+			     nvtx_carry(state, trace->epoch, buffer,
+					CARRY_MAX));
+	take_carried(trace, trace->pid, buffer,
+		     nvtx_carry_started(trace->epoch, buffer, CARRY_MAX));
+	free(buffer);
+}
+
+/* Start/end ranges of the window before, and pushed ones, end with it. */
+static void enter_window(struct trace *trace)
+{
+	const struct window *last = last_window(trace);
+	struct ranges *ranges = &trace->ranges;
+	struct cpu_thread *thread;
+	uint32_t i;
+
+	if (!last)
+		return;
+	for (thread = trace->threads.list; thread; thread = thread->next)
+		leave_old_window(trace, thread);
+	for (i = ranges->nr_started; i-- > 0;)
+		if (trace->nr_windows > 1 &&
+		    ranges->nodes[ranges->open_started[i]].start_ns <
+		    last->open_ns)
+			cut_started(trace, ranges->open_started[i],
+				    last[-1].close_ns);
+	carry(trace);
+}
+
+void drain_rings(struct trace *trace)
+{
+	struct thread *state = NULL;
+	const struct window *last;
+	uint32_t epoch = window_epoch();
+
+	windows_refresh(trace);
+	while ((state = thread_next(state)))
+		drain_ring(trace, state);
+	finish_ends(trace);
+	last = last_window(trace);
+	if (epoch != trace->epoch) {
+		trace->epoch = epoch;
+		if (window_is_open(epoch))
+			enter_window(trace);
+	} else if (!window_is_open(epoch) && last) {
+		/* The second look after it closed: what was on its way into
+		 * the rings then is here. */
+		drain_close_ranges(trace, last->close_ns);
+	}
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/loss.h"
+#include "writer/trace.h"
+
+bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns)
+{
+	enum loss cause;
+
+	if (start_ns >= trace->base_ns && end_ns >= start_ns)
+		return true;
+	if (!start_ns || !end_ns)
+		cause = LOSS_NO_TIME;
+	else if (end_ns < start_ns)
+		cause = LOSS_REVERSED;
+	else
+		cause = LOSS_BEFORE_BASE;
+	loss_add(cause, 1);
+	return false;
+}
+
+void event_begin(struct trace *trace, const char *cat, const char *name,
+		 size_t name_len, struct lane *lane, uint64_t start_ns,
+		 uint64_t end_ns)
+{
+	struct bytes *out = &trace->out;
+
+	json_next_event(out);
+	json_open(out, '{');
+	json_member_text(out, "ph", "X");
+	json_member_text(out, "cat", cat);
+	json_key(out, "name");
+	/* Readers drop slices without a name. */
+	json_string(out, name_len ? name : "(no name)", name_len ? name_len : 9);
+	json_comma(out);
+	bytes_add(out, lane->where, lane->where_len);
+	json_key(out, "ts");
+	json_us(out, start_ns - trace->base_ns);
+	json_key(out, "dur");
+	json_us(out, end_ns - start_ns);
+	json_key(out, "args");
+	json_open(out, '{');
+	lane->nr_events++;
+}
+
+void event_end(struct trace *trace)
+{
+	json_close(&trace->out, '}');
+	json_close(&trace->out, '}');
+	trace->nr_events++;
+}
+
+void event_counter(struct trace *trace, uint32_t pid, const char *name,
+		   uint64_t t_ns, const char *key, uint64_t value)
+{
+	struct bytes *out = &trace->out;
+	uint32_t device = pid - TRACK_GPU_COUNTERS_PID;
+
+	trace->has_counters[device < 255 ? device : 255] = 1;
+	json_next_event(out);
+	json_open(out, '{');
+	json_member_text(out, "ph", "C");
+	json_member_text(out, "name", name);
+	json_member_u64(out, "pid", pid);
+	json_key(out, "ts");
+	json_us(out, t_ns - trace->base_ns);
+	json_key(out, "args");
+	json_open(out, '{');
+	json_member_u64(out, key, value);
+	event_end(trace);
+}
+
+void windows_refresh(struct trace *trace)
+{
+	uint32_t last = (window_epoch() + 1) / 2;
+	struct window *window;
+
+	/* The latest known one may have closed since. */
+	if (trace->nr_windows && trace->windows_seen)
+		(void)window_get(trace->windows_seen,
+				 &trace->windows[trace->nr_windows - 1]);
+	while (trace->windows_seen < last) {
+		if (trace->nr_windows == WINDOWS_KEPT) {
+			memmove(trace->windows, trace->windows + 1,
+				(WINDOWS_KEPT - 1) * sizeof(*window));
+			trace->nr_windows--;
+		}
+		window = &trace->windows[trace->nr_windows];
+		if (window_get(++trace->windows_seen, window))
+			trace->nr_windows++;
+	}
+}
+
+bool windows_hold(const struct trace *trace, uint64_t t_ns)
+{
+	uint32_t i;
+
+	for (i = trace->nr_windows; i-- > 0;)
+		if (trace->windows[i].open_ns <= t_ns)
+			return t_ns <= trace->windows[i].close_ns;
+	return false;
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: MIT */
+#include "writer/range.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "collector/loss.h"
+
+struct log_entry {
+	uint64_t start_ns;
+	uint32_t node;
+};
+
+/* What began on one thread, by time; and what of it is open. */
+struct range_log {
+	struct log_entry *entries;
+	uint32_t nr, size;
+	uint32_t cursor;                /* where the last look-up ended */
+	uint32_t *open;                 /* in the order of their starts */
+	uint32_t nr_open, open_size;
+};
+
+int ranges_init(struct ranges *ranges, uint64_t bytes)
+{
+	memset(ranges, 0, sizeof(*ranges));
+	ranges->max = (uint32_t)(bytes / (sizeof(struct node) + 64));
+	ranges->size = 256;
+	ranges->nodes = calloc(ranges->size, sizeof(*ranges->nodes));
+	ranges->nr = 1;                 /* [0] is none */
+	return ranges->nodes ? 0 : -ENOMEM;
+}
+
+static void free_content(struct node *node)
+{
+	struct projection *projection;
+
+	while ((projection = node->projections)) {
+		node->projections = projection->next;
+		free(projection);
+	}
+	free(node->text);
+	node->text = NULL;
+}
+
+void ranges_fini(struct ranges *ranges)
+{
+	uint32_t i;
+
+	for (i = 1; ranges->nodes && i < ranges->nr; i++)
+		free_content(&ranges->nodes[i]);
+	free(ranges->nodes);
+	free(ranges->open_started);
+	free(ranges->ready);
+	memset(ranges, 0, sizeof(*ranges));
+}
+
+void range_log_destroy(struct range_log *log)
+{
+	if (!log)
+		return;
+	free(log->entries);
+	free(log->open);
+	free(log);
+}
+
+/* Room for one more in an array of `nr` items; NULL without memory. */
+static void *room(void *items, uint32_t nr, uint32_t *size, size_t item_size)
+{
+	uint32_t more = *size ? *size * 2 : 16;
+
+	if (nr < *size)
+		return items;
+	items = realloc(items, more * item_size);
+	if (items)
+		*size = more;
+	return items;
+}
+
+static uint32_t take_node(struct ranges *ranges)
+{
+	uint32_t index = ranges->first_free;
+	struct node *nodes;
+
+	if (index) {
+		ranges->first_free = ranges->nodes[index].parent;
+		return index;
+	}
+	if (ranges->nr >= ranges->max)
+		return 0;
+	nodes = room(ranges->nodes, ranges->nr, &ranges->size, sizeof(*nodes));
+	if (!nodes)
+		return 0;
+	ranges->nodes = nodes;
+	memset(&nodes[ranges->nr], 0, sizeof(*nodes));
+	return ranges->nr++;
+}
+
+static void give_node(struct ranges *ranges, uint32_t index)
+{
+	struct node *node = &ranges->nodes[index];
+	uint32_t turn = node->turn + 1;
+
+	free_content(node);
+	memset(node, 0, sizeof(*node));
+	node->turn = turn;
+	node->flags = NODE_DEAD;
+	node->parent = ranges->first_free;
+	ranges->first_free = index;
+}
+
+static struct range_log *log_of(struct cpu_thread *thread)
+{
+	if (!thread->log)
+		thread->log = calloc(1, sizeof(*thread->log));
+	return thread->log;
+}
+
+static bool log_has_room(struct range_log *log)
+{
+	void *items;
+
+	items = room(log->entries, log->nr, &log->size, sizeof(*log->entries));
+	if (!items)
+		return false;
+	log->entries = items;
+	items = room(log->open, log->nr_open, &log->open_size,
+		     sizeof(*log->open));
+	if (!items)
+		return false;
+	log->open = items;
+	return true;
+}
+
+static bool started_has_room(struct ranges *ranges)
+{
+	void *items = room(ranges->open_started, ranges->nr_started,
+			   &ranges->started_size, sizeof(uint32_t));
+
+	if (!items)
+		return false;
+	ranges->open_started = items;
+	return true;
+}
+
+/* Starts come in order, but for a range carried into a window by the writer
+ * itself: those begin at the window's start. */
+static void log_insert(struct range_log *log, uint64_t start_ns, uint32_t node)
+{
+	uint32_t at = log->nr++;
+
+	for (; at && log->entries[at - 1].start_ns > start_ns; at--)
+		log->entries[at] = log->entries[at - 1];
+	log->entries[at].start_ns = start_ns;
+	log->entries[at].node = node;
+}
+
+static void fill(struct node *node, const struct range_record *record,
+		 uint64_t start_ns)
+{
+	node->start_ns = start_ns;
+	node->end_ns = RANGE_OPEN;
+	node->domain = record->domain;
+	node->string = record->string;
+	node->id = record->id;
+	node->payload = record->payload;
+	node->payload_type = record->payload_type;
+	node->color = record->color;
+	node->category = record->category;
+	node->record_flags = record->flags;
+	node->flags = record->head.kind == RECORD_RANGE_START ?
+		NODE_STARTED : 0;
+}
+
+/* Copies the record's own name, if that is what it is called by. */
+static bool keep_text(struct node *node, const struct range_record *record,
+		      const char *text)
+{
+	if (record->string)
+		return true;
+	node->text = bytes_copy(text, record->head.len);
+	node->text_len = record->head.len;
+	return node->text;
+}
+
+static void link_parent(struct ranges *ranges, uint32_t index,
+			const struct range_log *log)
+{
+	struct node *node = &ranges->nodes[index];
+	uint32_t parent = log->nr_open ? log->open[log->nr_open - 1] : 0;
+
+	node->parent = parent;
+	if (parent) {
+		node->depth = ranges->nodes[parent].depth + 1;
+		ranges->nodes[parent].nr_children++;
+	}
+}
+
+uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
+		    const struct range_record *record, uint64_t start_ns,
+		    const char *text)
+{
+	struct range_log *log = log_of(thread);
+	uint32_t index = 0;
+
+	if (log && log_has_room(log) && started_has_room(ranges))
+		index = take_node(ranges);
+	if (!index || !keep_text(&ranges->nodes[index], record, text)) {
+		if (index)
+			give_node(ranges, index);
+		loss_add(LOSS_TABLE_FULL, 1);
+		return 0;
+	}
+	fill(&ranges->nodes[index], record, start_ns);
+	ranges->nodes[index].thread = thread;
+	link_parent(ranges, index, log);
+	log_insert(log, start_ns, index);
+	log->open[log->nr_open++] = index;
+	if (record->head.kind == RECORD_RANGE_START)
+		ranges->open_started[ranges->nr_started++] = index;
+	return index;
+}
+
+uint32_t range_find_pushed(const struct ranges *ranges,
+			   const struct cpu_thread *thread,
+			   const struct nvtx_domain *domain, uint64_t level)
+{
+	const struct range_log *log = thread->log;
+	const struct node *node;
+	uint32_t i;
+
+	for (i = log ? log->nr_open : 0; i-- > 0;) {
+		node = &ranges->nodes[log->open[i]];
+		if (!(node->flags & NODE_STARTED) && node->domain == domain &&
+		    node->id == level)
+			return log->open[i];
+	}
+	return 0;
+}
+
+uint32_t range_find_deeper(const struct ranges *ranges,
+			   const struct cpu_thread *thread,
+			   const struct nvtx_domain *domain, uint64_t level)
+{
+	const struct range_log *log = thread->log;
+	const struct node *node;
+	uint32_t i;
+
+	for (i = log ? log->nr_open : 0; i-- > 0;) {
+		node = &ranges->nodes[log->open[i]];
+		if (!(node->flags & NODE_STARTED) && node->domain == domain)
+			return node->id >= level ? log->open[i] : 0;
+	}
+	return 0;
+}
+
+uint32_t range_innermost_pushed(const struct ranges *ranges,
+				const struct cpu_thread *thread)
+{
+	const struct range_log *log = thread->log;
+	uint32_t i;
+
+	for (i = log ? log->nr_open : 0; i-- > 0;)
+		if (!(ranges->nodes[log->open[i]].flags & NODE_STARTED))
+			return log->open[i];
+	return 0;
+}
+
+uint32_t range_find_started(const struct ranges *ranges, uint64_t id)
+{
+	uint32_t i;
+
+	for (i = ranges->nr_started; i-- > 0;)
+		if (ranges->nodes[ranges->open_started[i]].id == id)
+			return ranges->open_started[i];
+	return 0;
+}
+
+void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns)
+{
+	uint32_t nr = sizeof(ranges->early) / sizeof(*ranges->early);
+	struct early_end *early = &ranges->early[ranges->nr_early++ % nr];
+
+	early->id = id;
+	early->t_ns = t_ns;
+}
+
+uint64_t range_take_early(struct ranges *ranges, uint64_t id)
+{
+	uint32_t i, nr = sizeof(ranges->early) / sizeof(*ranges->early);
+
+	for (i = 0; i < nr; i++) {
+		if (ranges->early[i].id == id) {
+			ranges->early[i].id = 0;
+			return ranges->early[i].t_ns;
+		}
+	}
+	return 0;
+}
+
+static void remove_index(uint32_t *list, uint32_t *nr, uint32_t index)
+{
+	uint32_t i;
+
+	for (i = *nr; i-- > 0;) {
+		if (list[i] == index) {
+			memmove(list + i, list + i + 1,
+				(*nr - i - 1) * sizeof(*list));
+			(*nr)--;
+			return;
+		}
+	}
+}
+
+/* A range of another domain that began inside and is still open. */
+static bool holds_open(const struct ranges *ranges, const struct node *node)
+{
+	const struct range_log *log = node->thread->log;
+	const struct node *other;
+	uint32_t i;
+
+	for (i = log->nr_open; i-- > 0;) {
+		other = &ranges->nodes[log->open[i]];
+		if (other == node)
+			return false;
+		if (!(other->flags & NODE_STARTED) &&
+		    other->start_ns > node->start_ns &&
+		    other->start_ns < node->end_ns)
+			return true;
+	}
+	return false;
+}
+
+void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
+{
+	struct node *node = &ranges->nodes[index];
+	struct range_log *log = node->thread->log;
+
+	node->end_ns = end_ns < node->start_ns ? node->start_ns : end_ns;
+	node->last_cycle = ranges->cycle;
+	node->flags |= NODE_CLOSED;
+	if (node->flags & NODE_STARTED)
+		remove_index(ranges->open_started, &ranges->nr_started, index);
+	else if (holds_open(ranges, node))
+		node->flags |= NODE_CROSSES;
+	remove_index(log->open, &log->nr_open, index);
+}
+
+/* ---- Looking back ---- */
+
+/* Index in the log of the last range that began by t_ns, or -1. */
+static int64_t last_by(struct range_log *log, uint64_t t_ns)
+{
+	uint32_t low, high = log->nr;
+
+	low = log->cursor < high ? log->cursor : 0;
+	/* Calls come in order: the next few entries are the likely ones. */
+	if (low && log->entries[low - 1].start_ns > t_ns) {
+		high = low - 1;
+		low = 0;
+	} else if (low + 4 < high && log->entries[low + 4].start_ns > t_ns) {
+		high = low + 4;
+	}
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+
+		if (log->entries[middle].start_ns <= t_ns)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	log->cursor = low;
+	return (int64_t)low - 1;
+}
+
+/* The first on the chain from `index` that holds t_ns. */
+static uint32_t holding(const struct ranges *ranges, uint32_t index,
+			uint64_t t_ns)
+{
+	while (index && ranges->nodes[index].end_ns <= t_ns)
+		index = ranges->nodes[index].parent;
+	return index;
+}
+
+uint32_t range_at(struct ranges *ranges, struct cpu_thread *thread,
+		  uint64_t t_ns)
+{
+	int64_t at = thread->log ? last_by(thread->log, t_ns) : -1;
+
+	if (at < 0)
+		return 0;
+	return holding(ranges, thread->log->entries[at].node, t_ns);
+}
+
+static bool is_on_lane(const struct node *node)
+{
+	return !(node->flags & (NODE_STARTED | NODE_CROSSES | NODE_DEAD));
+}
+
+bool range_crosses(struct ranges *ranges, struct cpu_thread *thread,
+		   uint64_t start_ns, uint64_t end_ns)
+{
+	struct range_log *log = thread->log;
+	const struct node *node;
+	int64_t first = log ? last_by(log, start_ns) : -1, i;
+	uint32_t index = 0;
+
+	if (!log || start_ns == end_ns)
+		return false;
+	if (first >= 0)
+		index = log->entries[first].node;
+	/* Began by our start, end inside us? */
+	for (; index; index = node->parent) {
+		node = &ranges->nodes[index];
+		if (node->end_ns > start_ns && node->end_ns < end_ns &&
+		    node->start_ns < start_ns && is_on_lane(node))
+			return true;
+	}
+	/* Began inside us, end behind us? */
+	for (i = first + 1; i < log->nr; i++) {
+		if (log->entries[i].start_ns >= end_ns)
+			break;
+		node = &ranges->nodes[log->entries[i].node];
+		if (node->start_ns > start_ns && node->end_ns > end_ns &&
+		    is_on_lane(node))
+			return true;
+	}
+	return false;
+}
+
+const char *range_name(const struct node *node, uint32_t *len)
+{
+	*len = node->string ? node->string->len : node->text_len;
+	return node->string ? node->string->text : node->text;
+}
+
+/* ---- Forgetting ---- */
+
+/* What is dead hands its place in the log to what was around it. */
+static void compact(const struct ranges *ranges, struct range_log *log)
+{
+	uint32_t i, node, nr = 0, last = 0;
+
+	for (i = 0; i < log->nr; i++) {
+		node = log->entries[i].node;
+		while (node && ranges->nodes[node].flags & NODE_DEAD)
+			node = ranges->nodes[node].parent;
+		if (node == last)
+			continue;
+		log->entries[nr].start_ns = log->entries[i].start_ns;
+		log->entries[nr++].node = node;
+		last = node;
+	}
+	log->nr = nr;
+	log->cursor = 0;
+}
+
+void ranges_sweep(struct ranges *ranges, struct cpu_threads *threads)
+{
+	struct cpu_thread *thread;
+	uint32_t i;
+
+	if (!ranges->ready_size)
+		return;
+	for (thread = threads->list; thread; thread = thread->next) {
+		if (!thread->log)
+			continue;
+		compact(ranges, thread->log);
+		if (thread->is_gone && !thread->log->nr &&
+		    !thread->log->nr_open) {
+			range_log_destroy(thread->log);
+			thread->log = NULL;
+		}
+	}
+	for (i = 0; i < ranges->ready_size; i++)
+		give_node(ranges, ranges->ready[i]);
+	ranges->ready_size = 0;
+}

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_WRITER_TRACE_H
+#define GPUTRACE_WRITER_TRACE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collector/activity.h"
+#include "collector/clock.h"
+#include "collector/record.h"
+#include "collector/window.h"
+#include "writer/correlate.h"
+#include "writer/json.h"
+#include "writer/names.h"
+#include "writer/objects.h"
+#include "writer/range.h"
+#include "writer/sink.h"
+#include "writer/track.h"
+#include "writer/writer.h"
+
+/*
+ * What the writer knows, and the order in which it flows:
+ *
+ *   drain.c      records of the rings -------\
+ *   batch.c      activities of the buffers ---+--> encode_*.c --> trace.out
+ *                                                                    |
+ *   output.c     pieces of trace.out into the sink; meta.c the tail -+
+ *
+ * One thread uses it; nothing here is locked.
+ */
+struct kernel_shapes;
+struct api_shapes;
+struct pending;
+
+enum { WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64 };
+
+struct trace {
+	struct writer_options options;
+	uint32_t pid;
+	uint64_t start_ns, base_ns;
+	char host[128], program[128], run_id[24];
+
+	struct bytes out;               /* events not yet in the sink */
+	struct bytes tail;
+	struct bytes scratch;
+	struct sink *sink;              /* NULL: not yet, or no more */
+	/* For tests and benchmarks: a sink that is no file. */
+	struct sink *(*open_sink)(struct trace *trace);
+	char path[4096];                /* of the part that is written */
+	char first_path[4096];
+	bool is_stopped;                /* no output any more */
+	uint32_t part;                  /* of the rotated files, from 0 */
+
+	struct tracks tracks;
+	struct cpu_threads threads;
+	struct calls calls;
+	struct ranges ranges;
+	struct names names;
+	struct objects objects;
+	struct kernel_shapes *kernels;
+	struct api_shapes *apis;
+	struct pending *pending;
+
+	struct window windows[WINDOWS_KEPT];    /* oldest first */
+	uint32_t nr_windows, windows_seen;
+	uint32_t epoch;                 /* drain.c: of the open ranges */
+
+	uint32_t cycle;                 /* write-outs */
+	uint32_t batch;                 /* for nest_place() */
+	uint32_t api_cycle;             /* the last in which a call came */
+	uint64_t next_arrow;
+	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
+	uint64_t nr_offered;            /* of nr_events, those in the sink */
+	uint64_t part_events[1024];     /* of each part, by its low bits */
+	size_t tail_len;                /* of the last commit */
+	bool has_new;                   /* since the last commit */
+
+	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
+	uint32_t nr_clock_pairs;
+	uint64_t own_ns;
+	uint64_t allocated[65][8];      /* bytes, by device and memory kind */
+	uint64_t unified[9];
+	uint8_t has_counters[256];      /* of device n; the last: of the host */
+};
+
+/* ---- trace.c ---- */
+
+/* Copies the options with their strings.  Returns 0 or -ENOMEM; fini takes
+ * what there is. */
+int trace_init(struct trace *trace, const struct writer_options *options);
+void trace_fini(struct trace *trace);
+
+/* ---- batch.c ---- */
+
+/* Everything CUPTI has completed; then the buffers are given back.
+ * `everything`: nothing waits for a later batch.  Returns false if there was
+ * nothing. */
+bool batch_write(struct trace *trace, bool everything);
+
+/* Takes what CUPTI has completed; returns the bytes that wait in all. */
+uint64_t batch_take(struct trace *trace);
+
+struct pending *pending_create(void);
+void pending_destroy(struct pending *pending);
+
+/* ---- drain.c ---- */
+
+/* All records in the rings, and windows that have opened or closed. */
+void drain_rings(struct trace *trace);
+/* Ends what is open, as the window's or the program's end does. */
+void drain_close_ranges(struct trace *trace, uint64_t t_ns);
+
+/* ---- windows ---- */
+
+void windows_refresh(struct trace *trace);
+/* True if t_ns lies in a window that was recorded. */
+bool windows_hold(const struct trace *trace, uint64_t t_ns);
+
+/* ---- event.c: what all encoders share ---- */
+
+/* Checks times; counts what cannot be written. */
+bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns);
+
+/* {"ph":"X","cat":C,"name":N,"pid":P,"tid":T,"ts":S,"dur":D,"args":{
+ * then the members of args, then event_end(). */
+void event_begin(struct trace *trace, const char *cat, const char *name,
+		 size_t name_len, struct lane *lane, uint64_t start_ns,
+		 uint64_t end_ns);
+void event_end(struct trace *trace);
+
+/* A counter: one value of a process. */
+void event_counter(struct trace *trace, uint32_t pid, const char *name,
+		   uint64_t t_ns, const char *key, uint64_t value);
+
+/* Hands what has gathered to the sink when that is worth it.  Between whole
+ * events only: the file may end here and a next one begin. */
+void output_offer(struct trace *trace);
+/* Brings the visible file up to date. */
+void output_commit(struct trace *trace, bool is_last);
+
+/* ---- encode_*.c ---- */
+
+struct kernel_shapes *kernel_shapes_create(void);
+void kernel_shapes_destroy(struct kernel_shapes *shapes);
+struct api_shapes *api_shapes_create(void);
+void api_shapes_destroy(struct api_shapes *shapes);
+
+/* The launch of GPU work, as far as it is known. */
+struct launch {
+	const struct call *call;        /* NULL: not traced */
+	uint64_t before_launch_ns;
+};
+
+void encode_kernel(struct trace *trace, const struct kernel *kernel,
+		   const struct launch *launch);
+void encode_copy(struct trace *trace, const struct copy *copy,
+		 const struct launch *launch);
+void encode_set(struct trace *trace, const struct set *set,
+		const struct launch *launch);
+void encode_graph(struct trace *trace, const struct graph_launch *graph,
+		  const struct launch *launch);
+void encode_decompress(struct trace *trace, const struct decompress *work,
+		       const struct launch *launch);
+void encode_arrow(struct trace *trace, const struct launch *launch,
+		  const struct lane *lane, uint64_t t_ns);
+
+/* A call: holds driver calls back, finds the lane and the range. */
+void encode_call(struct trace *trace, const struct api_call *call);
+/* Driver calls that were held since an earlier write-out. */
+void encode_held_calls(struct trace *trace, bool everything);
+/* Notes that calls of this kind launch work on the GPU. */
+void encode_learn_launch(struct trace *trace, struct call *call);
+
+void encode_sync(struct trace *trace, const struct sync *sync);
+void encode_overhead(struct trace *trace, const struct overhead *overhead);
+void encode_jit(struct trace *trace, const struct jit *jit);
+void encode_memory(struct trace *trace, const struct memory_op *op);
+void encode_pool(struct trace *trace, const struct pool_op *op);
+void encode_unified(struct trace *trace, const struct unified_memory *um);
+
+/* A closed range; or one still open, into the tail. */
+void encode_range(struct trace *trace, const struct node *node);
+void encode_open_ranges(struct trace *trace, struct bytes *tail,
+			uint64_t now_ns);
+void encode_mark(struct trace *trace, struct cpu_thread *thread,
+		 const struct range_record *record, const char *text);
+/* The projections of ranges that have settled. */
+void encode_projections(struct trace *trace, bool everything);
+
+#endif

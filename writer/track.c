@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "writer/track.h"
+
+#include <stdlib.h>
+
+#include "collector/loss.h"
+#include "writer/json.h"
+
+enum { NR_BUCKETS = 1024 };
+
+int tracks_init(struct tracks *tracks, uint32_t pid)
+{
+	memset(tracks, 0, sizeof(*tracks));
+	tracks->pid = pid;
+	tracks->buckets = calloc(NR_BUCKETS, sizeof(*tracks->buckets));
+	return tracks->buckets ? 0 : -1;
+}
+
+void tracks_fini(struct tracks *tracks)
+{
+	struct lane *lane;
+
+	while ((lane = tracks->lanes)) {
+		tracks->lanes = lane->next;
+		gaps_fini(&lane->gaps);
+		nest_fini(&lane->nest);
+		free(lane);
+	}
+	free(tracks->buckets);
+	memset(tracks, 0, sizeof(*tracks));
+}
+
+/* Renders what every event on the lane says about its place. */
+static void render(struct lane *lane)
+{
+	struct bytes out = { lane->where, 0, sizeof(lane->where), false };
+
+	json_member_u64(&out, "pid", lane->pid);
+	json_member_u64(&out, "tid", lane->tid);
+	lane->where_len = (uint32_t)out.len;
+}
+
+static struct lane *create(struct tracks *tracks, uint32_t pid, uint32_t tid,
+			   enum role role)
+{
+	struct lane *lane;
+
+	if (tracks->nr_lanes == TRACK_MAX_LANES)
+		return NULL;
+	lane = calloc(1, sizeof(*lane));
+	if (!lane)
+		return NULL;
+	lane->pid = pid;
+	lane->tid = tid;
+	lane->role = role;
+	lane->number = 1;
+	lane->stream = LANE_NO_STREAM;
+	render(lane);
+	lane->next = tracks->lanes;
+	tracks->lanes = lane;
+	tracks->nr_lanes++;
+	return lane;
+}
+
+static uint32_t gpu_tid(struct tracks *tracks, uint32_t device)
+{
+	return ++tracks->next_tid[device < 63 ? device : 63];
+}
+
+static uint32_t own_tid(struct tracks *tracks)
+{
+	return TRACK_OWN_TID + tracks->nr_own++;
+}
+
+static bool is_lane(const struct lane *lane, uint32_t device, uint32_t context,
+		    uint32_t stream, enum role role)
+{
+	return lane->stream == stream && lane->role == role &&
+	       lane->context == context && lane->device == device;
+}
+
+struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
+		       uint32_t stream, enum role role)
+{
+	uint32_t hash = (stream * 31 + context) * 31 + device * 8 + role;
+	struct lane **bucket = &tracks->buckets[hash % NR_BUCKETS];
+	struct lane *lane = tracks->last;
+
+	if (lane && is_lane(lane, device, context, stream, role))
+		return lane;
+	for (lane = *bucket; lane; lane = lane->next_in_bucket)
+		if (is_lane(lane, device, context, stream, role))
+			break;
+	if (!lane) {
+		lane = create(tracks, TRACK_GPU_PID + device,
+			      gpu_tid(tracks, device), role);
+		if (!lane)
+			return NULL;
+		lane->device = device;
+		lane->context = context;
+		lane->stream = stream;
+		lane->next_in_bucket = *bucket;
+		*bucket = lane;
+	}
+	tracks->last = lane;
+	return lane;
+}
+
+struct lane *track_own(struct tracks *tracks, enum role role)
+{
+	struct lane *lane;
+
+	for (lane = tracks->lanes; lane; lane = lane->next)
+		if (lane->role == role && lane->number == 1)
+			return lane;
+	return create(tracks, tracks->pid, own_tid(tracks), role);
+}
+
+struct lane *track_thread(struct tracks *tracks,
+			  const struct cpu_thread *thread,
+			  uint32_t tid)
+{
+	struct lane *lane = create(tracks, tracks->pid, tid, ROLE_THREAD);
+
+	if (lane) {
+		lane->thread = thread;
+		/* 512 calls, 8 KiB: there may be thousands of threads. */
+		lane->nest.outer.limit = 512;
+	}
+	return lane;
+}
+
+struct lane *track_more(struct tracks *tracks, struct lane *lane)
+{
+	struct lane *more = lane->more;
+	bool is_gpu = lane->pid != tracks->pid;
+
+	if (more)
+		return more;
+	more = create(tracks, lane->pid, is_gpu ?
+		      gpu_tid(tracks, lane->device) : own_tid(tracks),
+		      lane->role);
+	if (!more)
+		return NULL;
+	more->device = lane->device;
+	more->context = lane->context;
+	more->stream = lane->stream;
+	more->thread = lane->thread;
+	more->number = lane->number + 1;
+	lane->more = more;
+	return more;
+}
+
+struct lane *track_place(struct tracks *tracks, struct lane *lane,
+			 uint32_t batch, uint64_t start_ns, uint64_t end_ns)
+{
+	while (lane && !(lane->role == ROLE_WORK ?
+			 gaps_place(&lane->gaps, start_ns, end_ns) :
+			 nest_place(&lane->nest, batch, start_ns, end_ns)))
+		lane = track_more(tracks, lane);
+	if (!lane)
+		loss_add(LOSS_TABLE_FULL, 1);
+	return lane;
+}

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+#include "writer/writer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "collector/own_thread.h"
+#include "collector/wait.h"
+#include "writer/trace.h"
+
+enum {
+	/* Rings of 128 KiB hold 850 ranges: 10 ms stands 85,000 a second. */
+	POLL_MS = 10,
+	/* No window: only leftovers come. */
+	POLL_CLOSED_MS = 100,
+	/* Buffers of activities that wait before they are worked on early:
+	 * 75,000 kernels, some 30 ms of work. */
+	WAITING_MAX = 16 << 20,
+};
+
+#define NS_PER_MS UINT64_C(1000000)
+
+static struct {
+	pthread_mutex_t lock;           /* of the summary */
+	struct writer_summary summary;
+	_Atomic uint32_t must_finish, has_finished;
+	bool is_running;
+	struct trace *trace;            /* the thread's own */
+} writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+static void publish(const struct trace *trace)
+{
+	pthread_mutex_lock(&writer.lock);
+	if (trace->nr_bytes)
+		snprintf(writer.summary.path, sizeof(writer.summary.path),
+			 "%s", trace->path);
+	writer.summary.kernels = trace->nr_kernels;
+	writer.summary.events = trace->nr_events;
+	writer.summary.bytes = trace->nr_bytes;
+	pthread_mutex_unlock(&writer.lock);
+}
+
+/* What we cost stands in the trace too. */
+static void tell_own_work(struct trace *trace, uint64_t start_ns)
+{
+	static const char name[] = "gputrace write-out";
+	struct lane *lane;
+
+	if (!trace->out.len && !trace->has_new)
+		return;
+	lane = track_own(&trace->tracks, ROLE_OWN);
+	if (!lane)
+		return;
+	event_begin(trace, "overhead", name, sizeof(name) - 1, lane, start_ns,
+		    clock_now_ns());
+	event_end(trace);
+}
+
+static void write_out(struct trace *trace)
+{
+	uint64_t start_ns = clock_now_ns();
+
+	batch_write(trace, false);
+	tell_own_work(trace, start_ns);
+	output_commit(trace, false);
+	publish(trace);
+}
+
+/* The buffers are taken before the rings are read: what was pushed before a
+ * call is then known when the call is seen. */
+static void look(struct trace *trace, uint64_t *flushed_ns)
+{
+	uint64_t waiting = batch_take(trace);
+	uint64_t now_ns = clock_now_ns();
+
+	drain_rings(trace);
+	if (now_ns - *flushed_ns >= trace->options.flush_ns) {
+		*flushed_ns = now_ns;
+		write_out(trace);
+	} else if (waiting >= WAITING_MAX) {
+		batch_write(trace, false);
+	}
+}
+
+static void finish(struct trace *trace)
+{
+	const struct window *last;
+	uint64_t end_ns = clock_now_ns();
+
+	(void)batch_take(trace);
+	/* Thrice: an END is carried out two sweeps after it was seen. */
+	drain_rings(trace);
+	drain_rings(trace);
+	drain_rings(trace);
+	windows_refresh(trace);
+	last = trace->nr_windows ? &trace->windows[trace->nr_windows - 1] :
+		NULL;
+	if (last && last->close_ns < end_ns)
+		end_ns = last->close_ns;
+	drain_close_ranges(trace, end_ns);
+	batch_write(trace, true);
+	output_commit(trace, true);
+	publish(trace);
+}
+
+/* Sleeps to the next look; false when it is time to finish. */
+/* Until the next look is due, or buffers have piled up. */
+static bool wait_for_next(void)
+{
+	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
+		POLL_CLOSED_MS;
+
+	if (!atomic_load(&writer.must_finish))
+		activity_wait(poll_ms * NS_PER_MS);
+	return !atomic_load(&writer.must_finish);
+}
+
+static void *run(void *argument)
+{
+	struct trace *trace = argument;
+	uint64_t flushed_ns = clock_now_ns();
+
+	while (wait_for_next())
+		look(trace, &flushed_ns);
+	finish(trace);
+	trace_fini(trace);
+	free(trace);
+	writer.trace = NULL;
+	wait_wake(&writer.has_finished);
+	return NULL;
+}
+
+int writer_start(const struct writer_options *options)
+{
+	struct trace *trace;
+	int err;
+
+	if (writer.is_running)
+		return -EALREADY;
+	trace = malloc(sizeof(*trace));
+	if (!trace)
+		return -ENOMEM;
+	err = trace_init(trace, options);
+	if (!err) {
+		writer.trace = trace;
+		atomic_store(&writer.must_finish, 0);
+		atomic_store(&writer.has_finished, 0);
+		memset(&writer.summary, 0, sizeof(writer.summary));
+		err = own_thread_start("gputrace-writer", run, trace);
+	}
+	if (err) {
+		writer.trace = NULL;
+		trace_fini(trace);
+		free(trace);
+		return err;
+	}
+	writer.is_running = true;
+	return 0;
+}
+
+int writer_finish(uint64_t deadline_ns)
+{
+	uint64_t now_ns;
+
+	if (!writer.is_running)
+		return 0;
+	atomic_store(&writer.must_finish, 1);
+	activity_wake();
+	while (!atomic_load(&writer.has_finished)) {
+		now_ns = clock_now_ns();
+		if (now_ns >= deadline_ns)
+			return -ETIMEDOUT;
+		wait_change(&writer.has_finished, 0, deadline_ns - now_ns);
+	}
+	writer.is_running = false;
+	return 0;
+}
+
+void writer_summary(struct writer_summary *summary)
+{
+	pthread_mutex_lock(&writer.lock);
+	*summary = writer.summary;
+	pthread_mutex_unlock(&writer.lock);
+}
+
+void writer_forget(void)
+{
+	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+	struct sink *sink = writer.trace ? writer.trace->sink : NULL;
+
+	/* The lock may be held by a thread that is not here. */
+	writer.lock = fresh;
+	writer.is_running = false;
+	if (sink)
+		sink->ops->forget(sink);
+	writer.trace = NULL;
+	memset(&writer.summary, 0, sizeof(writer.summary));
+}

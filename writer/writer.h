@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_WRITER_WRITER_H
+#define GPUTRACE_WRITER_WRITER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/*
+ * The writer: one background thread that turns records (rings) and activities
+ * (completed CUPTI buffers) into events and appends them to the trace file.
+ *
+ *   ring_peek() ----> ranges --\
+ *                               > events -> sink (plain or gz, twin files)
+ *   activity_take() > GPU work-/
+ *
+ * It wakes every WRITER_POLL_NS while a window is open to drain the rings, and
+ * every flush_ns it brings the visible file up to date: new events, then the
+ * tail (open ranges, metadata, the closing keys).
+ */
+enum name_style { NAMES_SHORT, NAMES_FULL, NAMES_MANGLED };
+enum on_full { ON_FULL_ROTATE, ON_FULL_STOP };
+
+struct setting_text {
+	const char *name;       /* "GPUTRACE_OUT" */
+	const char *value;
+};
+
+struct writer_options {
+	const char *out;        /* GPUTRACE_OUT: path with %p %h %r %n %t */
+	uint64_t flush_ns;      /* GPUTRACE_FLUSH */
+	uint64_t max_size;      /* GPUTRACE_MAX_SIZE, bytes of a file */
+	enum on_full on_full;
+	uint32_t keep;          /* GPUTRACE_KEEP: rotated files that stay */
+	enum name_style names;
+	bool mask_argv;
+	const char *kernels;    /* GPUTRACE_KERNELS: globs, NULL: all */
+	uint64_t memory;        /* bytes the writer's own tables may take */
+	uint32_t rank, local_rank, world_size;
+	uint32_t cupti_version;         /* cuptiGetVersion(); 0: none */
+	uint32_t driver_version;        /* cuDriverGetVersion(), 13000 */
+	const char *container;          /* id, or NULL */
+	const struct setting_text *settings;    /* as in force, for the file */
+	size_t nr_settings;
+};
+
+/* Starts the thread.  The strings are copied.  Nothing is created on disk
+ * before the first record.  Returns 0 or -errno.  Context: attach, once. */
+int writer_start(const struct writer_options *options);
+
+/* Asks the writer to drain everything that has arrived, complete the file and
+ * end its thread; waits until clock_now_ns() passes deadline_ns.  Returns 0,
+ * or -ETIMEDOUT (the file is complete up to the last flush).
+ * Context: the exiting thread, once. */
+int writer_finish(uint64_t deadline_ns);
+
+/* What the last line on stderr says. */
+struct writer_summary {
+	char path[4096];        /* of the last file; empty if none was made */
+	uint64_t kernels, events, bytes;
+};
+void writer_summary(struct writer_summary *summary);
+
+/* In the child of a fork: the thread and the file belong to the parent.
+ * Context: atfork child. */
+void writer_forget(void);
+
+#endif
