@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "inject/settings.h"
+#include "tools/gputrace.h"
+#include "tools/options.h"
+
+static const char library_name[] = "libgputrace.so";
+
+/* Each setting is an option; what the environment has already is kept. */
+static size_t make_specs(struct option_spec *specs)
+{
+	for (size_t i = 0; i < settings_nr; i++)
+		specs[i] = (struct option_spec){
+			.name = settings_table[i].option, .value = "VALUE",
+			.letter = i == SETTING_OUT ? 'o' : 0,
+			.help = settings_table[i].help,
+		};
+	specs[settings_nr] = (struct option_spec){
+		.name = "library", .value = "FILE",
+		.help = "the libgputrace.so to load",
+	};
+	return settings_nr + 1;
+}
+
+static int set_setting(const struct options *o, size_t i)
+{
+	const struct setting *setting = &settings_table[i];
+	char why[160] = "bad value";
+
+	if (setting_check(setting, o->value, why, sizeof(why)))
+		return options_usage(o, "--%s: %s", setting->option, why);
+	if (setenv(setting->name, o->value, 1))
+		return complain("cannot set %s: %s", setting->name,
+				strerror(errno));
+	return STATUS_DONE;
+}
+
+/* Beside the command (the build folder), or in ../lib (installed). */
+static int find_library(char *path, size_t size)
+{
+	static const char *const places[] = { "", "../lib/" };
+	char self[PATH_MAX], tried[PATH_MAX + 64];
+	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	char *name;
+
+	if (len < 0)
+		return complain("cannot read /proc/self/exe: %s",
+				strerror(errno));
+	self[len] = '\0';
+	name = strrchr(self, '/') + 1;
+	*name = '\0';
+	for (int i = 0; i < 2; i++) {
+		snprintf(tried, sizeof(tried), "%s%s%s", self, places[i],
+			 library_name);
+		if (!access(tried, R_OK) && strlen(tried) < size) {
+			strcpy(path, tried);
+			return STATUS_DONE;
+		}
+	}
+	return complain("%s is neither in %s nor in %s../lib: install it "
+			"there, or name it with --library", library_name, self,
+			self);
+}
+
+/* The program may change folders before it starts others. */
+static int resolve_library(char path[PATH_MAX], const char *given)
+{
+	if (!realpath(given, path))
+		return complain("%s: %s", given, strerror(errno));
+	return STATUS_DONE;
+}
+
+static int preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	size_t size = strlen(library) + (others ? strlen(others) : 0) + 2;
+	char *list;
+	int err;
+
+	if (strpbrk(library, " :"))
+		return complain("%s: LD_PRELOAD cannot name a path with a "
+				"space or a colon", library);
+	list = malloc(size);
+	if (!list)
+		return complain("out of memory");
+	snprintf(list, size, "%s%s%s", library, others && *others ? ":" : "",
+		 others ? others : "");
+	err = setenv("LD_PRELOAD", list, 1);
+	free(list);
+	return err ? complain("cannot set LD_PRELOAD: %s", strerror(errno)) :
+		STATUS_DONE;
+}
+
+static int run(char **program, const char *given)
+{
+	char library[PATH_MAX];
+	int err;
+
+	err = given ? resolve_library(library, given) :
+		find_library(library, sizeof(library));
+	if (!err)
+		err = preload(library);
+	if (err)
+		return err;
+	execvp(program[0], program);
+	return complain("cannot run %s: %s", program[0], strerror(errno));
+}
+
+int cmd_record(int argc, char **argv)
+{
+	struct option_spec specs[SETTING_NR + 1];
+	struct options o = {
+		.command = "record", .usage = "[options] [--] PROGRAM ...",
+		.about = "Runs a program and records what its GPU did.  Each "
+			"option sets the variable of the\nsame name "
+			"(GPUTRACE_OUT ...); see gputrace(1).",
+		.specs = specs, .argc = argc, .argv = argv,
+		.operands_end = true,
+	};
+	const char *library = NULL;
+	int option, err;
+
+	o.nr = make_specs(specs);
+	while ((option = options_next(&o)) >= 0) {
+		if ((size_t)option == settings_nr) {
+			library = o.value;
+			continue;
+		}
+		err = set_setting(&o, option);
+		if (err)
+			return err;
+	}
+	if (option == OPTIONS_HELP)
+		return STATUS_DONE;
+	if (option == OPTIONS_BAD)
+		return STATUS_USAGE;
+	if (!o.nr_operands)
+		return options_usage(&o, "which PROGRAM?");
+	return run(argv + 1, library);
+}

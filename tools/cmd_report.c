@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tools/gputrace.h"
+#include "tools/options.h"
+#include "tools/report.h"
+#include "tools/report_print.h"
+
+enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_WIDE };
+
+static const struct option_spec specs[] = {
+	{ "format", 'f', "FORMAT", "table (default), csv or json" },
+	{ "table", 't', "LIST", "of summary, devices, kernels, api, copies,\n"
+		"                              copy_sizes, nvtx, nvtx_gpu, "
+		"graphs, threads" },
+	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
+		"                              max, stddev or name" },
+	{ "top", 'n', "N", "only the first N rows of each table" },
+	{ "filter", 'F', "GLOB", "only rows whose name matches" },
+	{ "wide", 'w', NULL, "do not cut long names" },
+};
+
+static const char *const sort_names[NR_SORTS] = {
+	"time", "count", "avg", "median", "min", "max", "stddev", "name",
+};
+
+static bool are_tables(const char *list)
+{
+	for (;; list++) {
+		size_t len = strcspn(list, ",");
+
+		if (!report_has_table(list, len))
+			return false;
+		list += len;
+		if (!*list)
+			return true;
+	}
+}
+
+/* Returns false if the value is none of the option's. */
+static bool set_option(struct report_view *view, int option,
+		       const char *value)
+{
+	int n;
+
+	switch (option) {
+	case OPT_FORMAT:
+		n = table_format(value);
+		view->out.format = n < 0 ? 0 : n;
+		return n >= 0;
+	case OPT_TABLE:
+		view->tables = value;
+		view->out.bare = !strchr(value, ',');
+		return are_tables(value);
+	case OPT_SORT:
+		for (n = 0; n < NR_SORTS; n++)
+			if (!strcmp(value, sort_names[n]))
+				break;
+		view->sort = n;
+		return n < NR_SORTS;
+	case OPT_TOP:
+		n = options_number(value, 1000000000);
+		view->top = n;
+		return n > 0;
+	case OPT_FILTER:
+		view->filter = value;
+		return true;
+	default:
+		view->out.wide = true;
+		return true;
+	}
+}
+
+static int read_and_print(struct report_view *view, struct report *r,
+			  char **paths)
+{
+	struct trace_problem problem = { .has_offset = false };
+	int err;
+
+	for (; *paths; paths++)
+		if (report_add_file(r, *paths, &problem))
+			return complain_file(*paths, &problem);
+	report_busy(r);
+	report_ranges(r);
+	if (r->no_memory)
+		return complain("out of memory");
+	if (r->nr_bad_times)
+		complain("%" PRIu64 " events without a usable time are left "
+			 "out", r->nr_bad_times);
+	err = report_print(view, r);
+	return err ? complain("cannot write: %s", strerror(-err)) :
+		STATUS_DONE;
+}
+
+int cmd_report(int argc, char **argv)
+{
+	struct report_view view = { .out.to = stdout };
+	struct options o = {
+		.command = "report", .usage = "[options] FILE...",
+		.about = "Tables of what the GPU and the CPU did.  FILE is a "
+			"trace of gputrace or of the\nPyTorch profiler, plain "
+			"or .gz; - is standard input.",
+		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
+		.argc = argc, .argv = argv,
+	};
+	struct report r;
+	int option, status;
+
+	while ((option = options_next(&o)) >= 0)
+		if (!set_option(&view, option, o.value))
+			return options_usage(&o, "--%s: not possible: %s",
+					     specs[option].name, o.value);
+	if (option == OPTIONS_HELP)
+		return STATUS_DONE;
+	if (option == OPTIONS_BAD)
+		return STATUS_USAGE;
+	if (!o.nr_operands)
+		return options_usage(&o, "which FILE?");
+	if (o.nr_operands > UINT16_MAX)
+		return options_usage(&o, "too many files");
+	report_init(&r);
+	status = read_and_print(&view, &r, argv + 1);
+	report_fini(&r);
+	return status;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/gputrace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#ifndef GPUTRACE_VERSION
+#define GPUTRACE_VERSION "0.1"
+#endif
+
+static const struct command {
+	const char *name;
+	int (*run)(int argc, char **argv);
+	const char *about;
+} commands[] = {
+	{ "record", cmd_record, "run a program and record what its GPU did" },
+	{ "report", cmd_report, "tables: kernels, API calls, copies, ranges" },
+	{ "check", cmd_check, "is the file valid, do Perfetto and HTA read it" },
+	{ "open", cmd_open, "serve the file to ui.perfetto.dev" },
+};
+
+enum { NR_COMMANDS = sizeof(commands) / sizeof(*commands) };
+
+static void print_usage(FILE *to)
+{
+	fputs("usage: gputrace COMMAND [options] ...\n\n", to);
+	for (int i = 0; i < NR_COMMANDS; i++)
+		fprintf(to, "  %-8s  %s\n", commands[i].name,
+			commands[i].about);
+	fputs("\n'gputrace COMMAND --help' tells more; so does gputrace(1).\n",
+	      to);
+}
+
+static int is(const char *word, const char *a, const char *b)
+{
+	return !strcmp(word, a) || !strcmp(word, b);
+}
+
+int main(int argc, char **argv)
+{
+	const char *word = argc > 1 ? argv[1] : NULL;
+
+	if (!word) {
+		print_usage(stderr);
+		return STATUS_USAGE;
+	}
+	if (is(word, "--help", "-h")) {
+		print_usage(stdout);
+		return STATUS_DONE;
+	}
+	if (is(word, "--version", "-V")) {
+		puts("gputrace " GPUTRACE_VERSION);
+		return STATUS_DONE;
+	}
+	for (int i = 0; i < NR_COMMANDS; i++)
+		if (!strcmp(word, commands[i].name))
+			return commands[i].run(argc - 1, argv + 1);
+	fprintf(stderr, "gputrace: %s: unknown command\n", word);
+	print_usage(stderr);
+	return STATUS_USAGE;
+}
