@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: MIT
+#
+# make            everything, in $(O); sets up what is missing first
+# make demo       trace a program, check the trace, show it
+# make check      all tests (no GPU needed)      make bench    benchmarks
+# make install    PREFIX=/usr/local DESTDIR=     make clean
+#
+# V=1 shows commands; O=DIR builds elsewhere; ARCH=aarch64 cross-builds;
+# SAN=address,undefined or SAN=thread instruments; WERROR=1 is for CI.
+
+O       ?= build
+PREFIX  ?= /usr/local
+DESTDIR ?=
+VERSION := 0.1.0
+Q       := $(if $(V),,@)
+say      = $(if $(V),,@printf '  %-5s %s\n' $(1) $(2))
+
+ifeq ($(origin CC),default)
+CC      := gcc
+endif
+ifeq ($(ARCH),aarch64)
+CC      := aarch64-linux-gnu-gcc
+AR      := aarch64-linux-gnu-ar
+endif
+
+# Written by the set-up: where the CUDA headers and static libraries are.
+SETUP   := $(O)/setup.mk
+ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+include $(SETUP)
+endif
+
+CFLAGS  ?= -O2 -g
+# gcc's sanitizer does not know fences and says so; what they guard is read
+# without instrumentation (collector/open_ranges.c).
+TSAN_CFLAGS := $(if $(findstring clang,$(CC)),,-Wno-tsan)
+BASE    := -std=gnu11 -D_GNU_SOURCE -I. $(CUDA_INC:%=-isystem %) $(DEP_CFLAGS) \
+           -DGPUTRACE_VERSION='"$(VERSION)"' \
+           -Wall -Wextra $(if $(WERROR),-Werror) $(CFLAGS) -pthread \
+           $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
+           $(if $(findstring thread,$(SAN)),$(TSAN_CFLAGS))
+# What loads into the host: hidden symbols, thread-local storage of a pointer,
+# and glibc symbols that old containers have (inject/glibc.h).
+GUEST   := $(BASE) -fPIC -fvisibility=hidden -fno-semantic-interposition \
+           $(if $(SAN),,-include inject/glibc.h)
+GUEST_LD := -shared -Wl,-soname,libgputrace.so -Wl,-Bsymbolic \
+           -Wl,--version-script=inject/exports.map -Wl,-z,nodelete \
+           -Wl,-z,relro -Wl,-z,now $(if $(SAN),,-Wl,-z,defs)
+GUEST_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) -Wl,--as-needed -lpthread -ldl
+
+LIB_C   := $(wildcard inject/*.c collector/*.c writer/*.c)
+CORE_C  := $(filter-out inject/preload.c,$(LIB_C))
+TOOL_C  := $(wildcard tools/*.c) inject/settings.c
+HOST_C  := $(wildcard test/host/*.c)
+HOSTLIB_C := $(wildcard test/host/lib/*.c)
+UNIT_C  := $(wildcard test/unit/*_test.c)
+BENCH_C := $(wildcard test/bench/*.c)
+FUZZ_C  := $(wildcard test/fuzz/*.c)
+CONF_C  := test/sim/conformance.c $(wildcard test/sim/conf_*.c)
+CUDA_SIM_C  := $(wildcard test/sim/cuda_*.c)
+CUPTI_SIM_C := $(wildcard test/sim/cupti_*.c)
+CUDART_SIM_C := $(wildcard test/sim/cudart_*.c)
+
+obj      = $(patsubst %.c,$(O)/obj/$(1)/%.o,$(2))
+LIB_O   := $(call obj,guest,$(LIB_C))
+CORE_O  := $(call obj,guest,$(CORE_C))
+TOOL_O  := $(call obj,tool,$(TOOL_C))
+SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
+           $(O)/sim/libcudart.so.13 \
+           $(O)/sim/conformance $(O)/sim/conformance_inject.so
+HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
+UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
+BENCH   := $(BENCH_C:test/bench/%.c=$(O)/bench/%)
+FUZZ    := $(FUZZ_C:test/fuzz/%.c=$(O)/fuzz/%)
+PRODUCT := $(O)/libgputrace.so $(O)/gputrace
+
+all: $(PRODUCT) $(if $(ARCH),,$(SIM) $(HOST) $(BENCH))
+tests: all $(UNIT) $(FUZZ)
+
+$(SETUP): tools/setup.sh
+	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
+
+$(O)/libgputrace.so: $(LIB_O) inject/exports.map
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(BASE) $(GUEST_LD) -o $@ $(LIB_O) $(GUEST_LIBS)
+
+$(O)/libgputrace.a: $(CORE_O)
+	$(Q)rm -f $@ && $(AR) rcs $@ $^
+
+# The command is static: it runs in any container, whatever its C library.
+$(O)/gputrace: $(TOOL_O)
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(BASE) $(if $(SAN),,-static-pie) -o $@ $^ $(ZLIB_LIB) -lm
+
+$(O)/obj/guest/%.o: %.c | $(SETUP)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(GUEST) -MMD -MP -c -o $@ $<
+
+$(O)/obj/tool/%.o: %.c | $(SETUP)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIE -MMD -MP -c -o $@ $<
+
+# ---- The simulated GPU and what runs on it ----
+
+$(O)/sim/libcuda.so.1: $(call obj,sim,$(CUDA_SIM_C))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -Wl,-soname,libcuda.so.1 \
+		-o $@ $^ -ldl
+
+$(O)/sim/libcupti.so.13: $(call obj,sim,$(CUPTI_SIM_C)) $(O)/sim/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(BASE) -shared -Wl,-soname,libcupti.so.13 -o $@ $^ -ldl
+
+$(O)/sim/libcudart.so.13: $(call obj,sim,$(CUDART_SIM_C)) $(O)/sim/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(BASE) -shared -Wl,-soname,libcudart.so.13 -o $@ $^ -ldl
+
+$(O)/obj/sim/%.o: %.c | $(SETUP)
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC $(CUDA_INC:%=-Wa,-I%) -MMD -MP -c -o $@ $<
+
+$(O)/sim/conformance: $(call obj,sim,$(CONF_C)) $(O)/sim/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)$(CC) $(BASE) -rdynamic -o $@ $^ -ldl
+
+# Observes CUPTI, on the simulated GPU and on a real one (test/sim).
+$(O)/sim/conformance_inject.so: $(O)/obj/sim/test/sim/conformance_inject.o
+	$(Q)$(CC) $(BASE) -shared -o $@ $^ -ldl
+
+$(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
+		$(O)/sim/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ -ldl -lm
+
+CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
+$(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)
+
+$(O)/unit/%: $(O)/obj/tool/test/unit/%.o $(O)/libgputrace.a \
+		$(O)/sim/libcupti.so.13
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< $(O)/libgputrace.a \
+		$(if $(findstring sim_,$*),$(O)/sim/libcuda.so.1) $(CORE_LIBS)
+
+$(O)/bench/%: $(O)/obj/tool/test/bench/%.o $(O)/libgputrace.a \
+		$(filter-out %/gputrace.o,$(TOOL_O)) $(O)/sim/libcuda.so.1
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< \
+		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
+		$(O)/libgputrace.a $(CORE_LIBS)
+
+$(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(filter-out %/gputrace.o,$(TOOL_O))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ $(CORE_LIBS)
+
+# ---- What people type ----
+
+demo: all
+	$(Q)sh test/demo.sh $(O)
+
+check: tests
+	$(Q)O=$(O) SAN=$(SAN) sh test/run.sh
+
+bench: all
+	$(Q)O=$(O) sh test/bench/run.sh
+
+install: $(PRODUCT)
+	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
+		$(DESTDIR)$(PREFIX)/share/man/man1
+	install -m 755 $(O)/gputrace $(DESTDIR)$(PREFIX)/bin/
+	install -m 755 $(O)/libgputrace.so $(DESTDIR)$(PREFIX)/lib/
+	install -m 644 tools/gputrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+
+clean:
+	rm -rf $(O)
+
+help:
+	@sed -n '3,9s/^# //p' Makefile
+
+.PHONY: all tests demo check bench install clean help
+.SECONDARY:
+-include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

@@ -1,0 +1,220 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Runs gputrace on a machine with a GPU and prints a short table.
+#
+#   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
+#                                  torch overhead hta (all)
+#
+# O=DIR      build folder (build); used as it is where it holds the library,
+#            else `make` fills it
+# OUT=DIR    where the table, logs and two small traces go (a temporary folder)
+# PYTHON     python with PyTorch (python3)
+# GPUTRACE_JUDGE   folder of check_trace.py (../shared/tools); absent: no check
+# LAST_START       seconds after which no piece begins (500)
+#
+# Every piece has a time limit; one that fails does not stop the others, and
+# none begins late.
+set -u
+cd "$(dirname "$0")/../.." || exit 1
+O=${O:-build}
+OUT=${OUT:-$(mktemp -d)}
+PYTHON=${PYTHON:-python3}
+JUDGE=${GPUTRACE_JUDGE:-../shared/tools}/check_trace.py
+LAST_START=${LAST_START:-500}
+GROUPS_ASKED=${*:-machine conformance host bench torch overhead hta}
+HERE=test/gpu
+mkdir -p "$OUT" && OUT=$(cd "$OUT" && pwd) || exit 1
+WORK=$(mktemp -d)
+BEGIN=$(date +%s)
+export PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1
+
+say()
+{
+	printf '%s\n' "$*" | tee -a "$OUT/table.txt"
+}
+
+# piece NAME SECONDS COMMAND...: one line with the last line of its output.
+piece()
+{
+	name=$1 limit=$2
+	shift 2
+	start=$(date +%s)
+	if [ $((start - BEGIN)) -gt "$LAST_START" ]; then
+		say "$(printf '%-28s skipped: no time left' "$name")"
+		return 1
+	fi
+	timeout -k 5 "$limit" "$@" >"$WORK/$name.log" 2>&1 </dev/null
+	status=$?
+	case $status in
+	0) word=ok ;;
+	77) word=absent ;;
+	124 | 137) word=TIMEOUT ;;
+	*) word="FAIL($status)" ;;
+	esac
+	say "$(printf '%-28s %-9s %3ds  %s' "$name" "$word" \
+		$(($(date +%s) - start)) \
+		"$(grep -v '^gputrace: ' "$WORK/$name.log" | tail -n 1 |
+		cut -c1-150)")"
+	return $status
+}
+
+# judge NAME: the independent checker on all traces of a piece.
+judge()
+{
+	[ -f "$JUDGE" ] || return 0
+	piece "judge_$1" 100 sh -c '
+		judge=$1; shift
+		python=$1; shift
+		"$python" "$judge" --profile all --max-errors 3 "$@" &&
+		echo "clean: $# file(s)"' sh "$JUDGE" "$PYTHON" \
+		"$WORK/$1"/*.json*
+}
+
+# host NAME SETTINGS PROGRAM ARGUMENTS...: a host program, its own word, the
+# checker.
+host()
+{
+	name=$1 settings=$2 program=$3
+	shift 3
+	mkdir -p "$WORK/$name"
+	piece "$name" 40 sh -c '
+		out=$1 python=$2 check=$3 trace=$4
+		shift 4
+		"$@" >"$out" && exec "$python" "$check" "$out" \
+			"${trace%.json}"*.json' \
+		sh "$WORK/$name.out" "$PYTHON" $HERE/host_check.py \
+		"$WORK/$name/$name.json" env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_OUT="$WORK/$name/$name.json" $settings \
+		"$O/host/$program" "$@" &&
+	judge "$name"
+}
+
+group_machine()
+{
+	piece machine 60 sh -c '
+		uname -a; nvidia-smi
+		cat /proc/driver/nvidia/version
+		nvcc --version | tail -n 2
+		"$1" -c "import torch; print(torch.__version__,
+			torch.version.cuda, torch.cuda.get_device_name())"
+		nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
+	' sh "$PYTHON"
+}
+
+group_conformance()
+{
+	[ -x "$O/sim/conformance" ] || return 0
+	piece conformance 110 "$O/sim/conformance" &&
+	cp "$WORK/conformance.log" "$OUT/conformance.txt"
+}
+
+group_host()
+{
+	host textbook '' decode --verbose --steps 50 --kernels 350 \
+		--kernel-us 8.6 --launch-us 40 --sync-ms 4
+	host decode_eager '' decode --verbose --steps 50 --launch-us 0
+	host decode_graph '' decode --verbose --steps 200 --graph --sync-ms 0.1
+	host decode_streams '' decode --verbose --steps 50 --streams 4
+	host decode_threads '' decode --verbose --steps 30 --threads 4
+	host graph '' graph
+	host copies '' copies
+	host arrays '' arrays
+	host events '' events
+	host memory '' memory
+	host overlap '' overlap
+	host nvtx_all '' nvtx_all
+	host threads '' threads --threads 16 --kernels 100
+	host windows GPUTRACE_START=profiler-api windows
+	host longkernel '' longkernel --seconds 3
+	host lazy '' longkernel --seconds 3 --lazy
+}
+
+group_bench()
+{
+	piece bench_nvtx 60 "$O/bench/nvtx"
+	piece bench_preload 30 "$O/bench/preload"
+	cat "$WORK"/bench_*.log >>"$OUT/table.txt"
+	cat "$WORK"/bench_*.log
+}
+
+# torch MODE STEPS LIMIT LAYERS: the same steps under our library and, in
+# another run, under torch.profiler; then the kernels of both.
+torch()
+{
+	mode=$1
+	mkdir -p "$WORK/torch_$mode"
+	piece "torch_$mode" "$3" env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_OUT="$WORK/torch_$mode/trace.json" \
+		GPUTRACE_NAMES=full GPUTRACE_START=profiler-api \
+		"$PYTHON" $HERE/torch_decode.py --window --mode "$mode" \
+		--steps "$2" --layers "$4" || return
+	judge "torch_$mode"
+	piece "profiler_$mode" "$3" "$PYTHON" $HERE/torch_decode.py \
+		--mode "$mode" --steps "$2" --layers "$4" \
+		--profiler "$WORK/$mode.json" &&
+	piece "compare_$mode" 60 "$PYTHON" $HERE/compare.py \
+		"$WORK/$mode.json" "$WORK/torch_$mode"/*.json
+}
+
+# Small traces with the default settings, to keep.
+small()
+{
+	piece "small_$1" 60 env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_OUT="$OUT/torch_$1.json.gz" \
+		GPUTRACE_START=profiler-api "$PYTHON" $HERE/torch_decode.py \
+		--window --mode "$1" --layers 12 --steps 3
+}
+
+group_torch()
+{
+	torch eager 20 60 24
+	torch graph 40 60 24
+	torch streams 10 60 24
+	torch threads 10 60 24
+	torch workers 10 60 24
+	small eager
+	small graph
+	torch compile 20 100 6
+}
+
+group_overhead()
+{
+	for mode in eager graph; do
+		steps=10
+		[ $mode = graph ] && steps=60
+		mkdir -p "$WORK/overhead_$mode"
+		piece "overhead_$mode" 100 env LD_PRELOAD="$LIBRARY" \
+			GPUTRACE_OUT="$WORK/overhead_$mode/t.json" \
+			GPUTRACE_START=profiler-api GPUTRACE_FLOOR=alternate \
+			"$PYTHON" $HERE/torch_overhead.py --mode $mode \
+			--steps $steps --json "$OUT/overhead_$mode.json"
+		grep -v '^gputrace: ' "$WORK/overhead_$mode.log" | tail -n 12 |
+			tee -a "$OUT/table.txt"
+	done
+}
+
+group_hta()
+{
+	for trace in "$WORK"/torch_*/*.json "$WORK"/decode_*/*.json; do
+		[ -f "$trace" ] || continue
+		name=$(basename "$(dirname "$trace")")
+		piece "hta_$name" 60 "$PYTHON" $HERE/hta_check.py "$trace" ||
+			[ $? -ne 77 ] || break
+	done
+}
+
+if [ ! -f "$O/libgputrace.so" ] && ! make O="$O" >"$WORK/make.log" 2>&1; then
+	tail -n 20 "$WORK/make.log"
+	exit 1
+fi
+LIBRARY=$(cd "$O" && pwd)/libgputrace.so
+: >"$OUT/table.txt"
+for group in $GROUPS_ASKED; do
+	"group_$group"
+done
+cp "$WORK"/*.log "$OUT" 2>/dev/null
+tar -czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls ./*.log) &&
+	rm -f "$OUT"/*.log
+say "$(printf '%-28s %ds, files in %s' total $(($(date +%s) - BEGIN)) "$OUT")"
+rm -rf "$WORK"

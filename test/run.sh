@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# Runs all tests on the build in $O (make check) and ends with the line
+# "N passed, N failed".  A unit test's exit status 77 means: skipped.
+set -u
+O=${O:-build}
+passed=0 failed=0 skipped=0
+
+result() { # NAME STATUS LOG
+	case $2 in
+	0)	passed=$((passed + 1)) ;;
+	77)	skipped=$((skipped + 1)); echo "SKIP $1" ;;
+	*)	failed=$((failed + 1)); echo "FAIL $1 (status $2)"
+		[ -z "${3:-}" ] || tail -n 30 "$3" ;;
+	esac
+}
+
+mkdir -p "$O/log"
+run() { # NAME COMMAND...
+	name=$1; shift
+	log=$O/log/$(echo "$name" | tr / _).log
+	timeout 300 "$@" > "$log" 2>&1
+	result "$name" $? "$log"
+}
+
+# Sanitized libraries: the sanitizer must come first in the process.
+case ${SAN:-} in
+*address*)	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 ;;
+esac
+
+for test in "$O"/unit/*_test; do
+	[ -x "$test" ] || continue
+	LD_LIBRARY_PATH=$O/sim run "unit/${test##*/}" "$test"
+done
+for test in "$O"/fuzz/*; do
+	[ -x "$test" ] || continue
+	run "fuzz/${test##*/}" "$test"
+done
+run layers sh test/layers.sh
+run style sh test/style.sh
+[ -n "${SAN:-}" ] || run symbols sh test/symbols.sh "$O"
+
+python=${PYTHON:-python3}
+if ! $python -c 'import pytest' 2>/dev/null; then
+	export PYTHONPATH="$O/py${PYTHONPATH:+:$PYTHONPATH}"
+	[ -d "$O/py/pytest" ] || sh tools/setup.sh "$O" pytest
+fi
+O=$O $python -m pytest -q -p no:cacheprovider --junitxml="$O/log/pytest.xml" \
+	test ${PYTEST_ARGS:-}
+status=$?
+counts=$($python - "$O/log/pytest.xml" <<'EOF'
+import sys, xml.etree.ElementTree as tree
+suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
+n = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
+bad = n["failures"] + n["errors"]
+print(n["tests"] - bad - n["skipped"], bad, n["skipped"])
+EOF
+) || counts="0 1 0"
+set -- $counts
+passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
+# pytest failed without a failing test: it could not even collect them.
+[ "$status" -le 1 ] || [ "$2" -gt 0 ] || failed=$((failed + 1))
+
+[ "$skipped" = 0 ] || echo "$skipped skipped"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]

@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: MIT
+/* What the driver tells, turned into activity records in 13.0's layouts. */
+#include "test/sim/cupti_sim.h"
+
+#include <stdatomic.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The layouts that the offset table of the collector was written for. */
+_Static_assert(sizeof(CUpti_ActivityKernel10) == 216, "kernel");
+_Static_assert(sizeof(CUpti_ActivityMemcpy6) == 96, "memcpy");
+_Static_assert(sizeof(CUpti_ActivityMemcpyPtoP4) == 96, "memcpy2");
+_Static_assert(sizeof(CUpti_ActivityMemset4) == 88, "memset");
+_Static_assert(sizeof(CUpti_ActivityAPI) == 40, "api");
+_Static_assert(sizeof(CUpti_ActivitySynchronization2) == 56, "sync");
+_Static_assert(sizeof(CUpti_ActivityCudaEvent2) == 56, "event");
+_Static_assert(sizeof(CUpti_ActivityGraphTrace2) == 56, "graph");
+_Static_assert(sizeof(CUpti_ActivityMemory4) == 128, "memory");
+_Static_assert(sizeof(CUpti_ActivityMemoryPool3) == 80, "pool");
+_Static_assert(sizeof(CUpti_ActivityOverhead3) == 56, "overhead");
+_Static_assert(sizeof(CUpti_ActivityJit2) == 72, "jit");
+_Static_assert(sizeof(CUpti_ActivityDevice5) == 184, "device");
+_Static_assert(sizeof(CUpti_ActivityContext3) == 32, "context");
+_Static_assert(sizeof(CUpti_ActivityStream) == 24, "stream");
+
+static atomic_uint next_correlation = 1;
+
+size_t sim_record_size(unsigned int kind)
+{
+	switch (kind) {
+	case CUPTI_ACTIVITY_KIND_KERNEL:
+	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
+		return sizeof(CUpti_ActivityKernel10);
+	case CUPTI_ACTIVITY_KIND_MEMCPY:
+		return sizeof(CUpti_ActivityMemcpy6);
+	case CUPTI_ACTIVITY_KIND_MEMCPY2:
+		return sizeof(CUpti_ActivityMemcpyPtoP4);
+	case CUPTI_ACTIVITY_KIND_MEMSET:
+		return sizeof(CUpti_ActivityMemset4);
+	case CUPTI_ACTIVITY_KIND_DRIVER:
+	case CUPTI_ACTIVITY_KIND_RUNTIME:
+		return sizeof(CUpti_ActivityAPI);
+	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
+		return sizeof(CUpti_ActivitySynchronization2);
+	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
+		return sizeof(CUpti_ActivityCudaEvent2);
+	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
+		return sizeof(CUpti_ActivityGraphTrace2);
+	case CUPTI_ACTIVITY_KIND_MEMORY2:
+		return sizeof(CUpti_ActivityMemory4);
+	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
+		return sizeof(CUpti_ActivityMemoryPool3);
+	case CUPTI_ACTIVITY_KIND_DEVICE:
+		return sizeof(CUpti_ActivityDevice5);
+	case CUPTI_ACTIVITY_KIND_CONTEXT:
+		return sizeof(CUpti_ActivityContext3);
+	case CUPTI_ACTIVITY_KIND_STREAM:
+		return sizeof(CUpti_ActivityStream);
+	case CUPTI_ACTIVITY_KIND_OVERHEAD:
+		return sizeof(CUpti_ActivityOverhead3);
+	case CUPTI_ACTIVITY_KIND_JIT:
+		return sizeof(CUpti_ActivityJit2);
+	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
+		return sizeof(CUpti_ActivityExternalCorrelation);
+	default:
+		return 0;
+	}
+}
+
+/* The kernel kind that is on, or 0. */
+static unsigned int kernel_kind(void)
+{
+	if (sim_kind_is_on(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL))
+		return CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL;
+	return sim_kind_is_on(CUPTI_ACTIVITY_KIND_KERNEL) ?
+		CUPTI_ACTIVITY_KIND_KERNEL : 0;
+}
+
+/* SIM_TIMES=zero@N or reversed@N */
+static void spoil_times(CUpti_ActivityKernel10 *k, unsigned int nth)
+{
+	const char *how = getenv("SIM_TIMES"), *at = how ? strchr(how, '@') : 0;
+	unsigned long every = at ? strtoul(at + 1, NULL, 10) : 1;
+	uint64_t start = k->start;
+
+	if (!how || !every || nth % every)
+		return;
+	if (!strncmp(how, "zero", 4)) {
+		k->start = k->end = k->completed = 0;
+	} else if (!strncmp(how, "reversed", 8)) {
+		k->start = k->end;
+		k->end = k->completed = start;
+	}
+}
+
+static void fill_sizes(CUpti_ActivityKernel10 *k, const struct sim_op *op)
+{
+	k->gridX = (int32_t)op->grid[0];
+	k->gridY = (int32_t)op->grid[1];
+	k->gridZ = (int32_t)op->grid[2];
+	k->blockX = (int32_t)op->block[0];
+	k->blockY = (int32_t)op->block[1];
+	k->blockZ = (int32_t)op->block[2];
+	k->clusterX = op->cluster[0];
+	k->clusterY = op->cluster[1];
+	k->clusterZ = op->cluster[2];
+	k->staticSharedMemory = (int32_t)op->static_smem;
+	k->dynamicSharedMemory = (int32_t)op->dynamic_smem;
+	k->sharedMemoryExecuted = 32768;
+	k->registersPerThread = (uint16_t)op->registers;
+}
+
+static void add_kernel(const struct sim_op *op, unsigned int kind)
+{
+	static atomic_uint count;
+	unsigned int nth = atomic_fetch_add(&count, 1) + 1;
+	uint64_t end = op->end;
+	CUpti_ActivityKernel10 k = {
+		.kind = kind, .start = sim_cupti_time(op->start),
+		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.completed = sim_cupti_time(op->end), .gridId = nth,
+		.contextId = op->context, .streamId = op->stream,
+		.correlationId = op->correlation, .name = op->name,
+		.launchType = (uint8_t)op->launch_type,
+		.graphId = op->graph, .graphNodeId = op->graph_node,
+		.channelID = 1, .channelType = op->channel,
+	};
+
+	fill_sizes(&k, op);
+	if (sim_latency_times())
+		k.queued = k.submitted = k.start - 2000;
+	spoil_times(&k, nth);
+	if (nth == sim_env_number("SIM_KEEP_OPEN", 0))
+		end = UINT64_MAX;
+	sim_record_add(&k, sizeof(k), end);
+}
+
+static void add_copy(const struct sim_op *op)
+{
+	CUpti_ActivityMemcpy6 m = {
+		.kind = CUPTI_ACTIVITY_KIND_MEMCPY,
+		.copyKind = (uint8_t)op->copy_kind,
+		.srcKind = (uint8_t)op->src_kind,
+		.dstKind = (uint8_t)op->dst_kind, .flags = op->async,
+		.bytes = op->bytes, .start = sim_cupti_time(op->start),
+		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.contextId = op->context, .streamId = op->stream,
+		.correlationId = op->correlation, .graphId = op->graph,
+		.graphNodeId = op->graph_node, .channelID = op->channel,
+		.channelType = op->channel, .copyCount = 1,
+	};
+
+	sim_record_add(&m, sizeof(m), op->end);
+}
+
+static void add_peer_copy(const struct sim_op *op)
+{
+	CUpti_ActivityMemcpyPtoP4 m = {
+		.kind = CUPTI_ACTIVITY_KIND_MEMCPY2,
+		.copyKind = (uint8_t)op->copy_kind, .srcKind = 3, .dstKind = 3,
+		.flags = op->async, .bytes = op->bytes,
+		.start = sim_cupti_time(op->start),
+		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.contextId = op->context, .streamId = op->stream,
+		.srcDeviceId = op->src_device, .srcContextId = op->src_context,
+		.dstDeviceId = op->dst_device, .dstContextId = op->dst_context,
+		.correlationId = op->correlation, .graphId = op->graph,
+		.graphNodeId = op->graph_node, .channelID = op->channel,
+		.channelType = op->channel,
+	};
+
+	sim_record_add(&m, sizeof(m), op->end);
+}
+
+static void add_set(const struct sim_op *op)
+{
+	CUpti_ActivityMemset4 m = {
+		.kind = CUPTI_ACTIVITY_KIND_MEMSET, .value = op->value,
+		.bytes = op->bytes, .start = sim_cupti_time(op->start),
+		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.contextId = op->context, .streamId = op->stream,
+		.correlationId = op->correlation, .flags = op->async,
+		.memoryKind = (uint16_t)op->dst_kind, .graphId = op->graph,
+		.graphNodeId = op->graph_node, .channelID = op->channel,
+		.channelType = op->channel,
+	};
+
+	sim_record_add(&m, sizeof(m), op->end);
+}
+
+static void add_graph(const struct sim_op *op)
+{
+	CUpti_ActivityGraphTrace2 g = {
+		.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
+		.correlationId = op->correlation,
+		.start = sim_cupti_time(op->start),
+		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.graphId = op->graph, .contextId = op->context,
+		.streamId = op->stream, .endDeviceId = op->device,
+		.endContextId = op->context,
+	};
+
+	sim_record_add(&g, sizeof(g), op->end);
+}
+
+static void on_op(const struct sim_op *op)
+{
+	bool whole = sim_kind_is_on(CUPTI_ACTIVITY_KIND_GRAPH_TRACE);
+
+	sim_cupti_clock_check();
+	if (op->kind == SIM_OP_GRAPH) {
+		if (whole)
+			add_graph(op);
+		return;
+	}
+	if (op->graph && whole)		/* hides what is inside */
+		return;
+	if (op->kind == SIM_OP_KERNEL && kernel_kind())
+		add_kernel(op, kernel_kind());
+	else if (op->kind == SIM_OP_COPY && op->copy_kind == 10 &&
+		 sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMCPY2))
+		add_peer_copy(op);
+	else if (op->kind == SIM_OP_COPY && op->copy_kind != 10 &&
+		 sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMCPY))
+		add_copy(op);
+	else if (op->kind == SIM_OP_SET &&
+		 sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMSET))
+		add_set(op);
+}
+
+static void on_enter(struct sim_call *c)
+{
+	if (c->outer && c->outer->correlation)
+		c->correlation = c->outer->correlation;
+	else
+		c->correlation = atomic_fetch_add(&next_correlation, 1);
+	c->start = sim_cupti_now();
+	sim_callback_api(c, CUPTI_API_ENTER, 0);
+}
+
+static void add_external(const struct sim_call *c)
+{
+	CUpti_ActivityExternalCorrelation x = {
+		.kind = CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION,
+		.correlationId = c->correlation,
+	};
+
+	if (!sim_kind_is_on(CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION))
+		return;
+	for (unsigned int k = 0; k < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE; k++)
+		if (sim_push_count(k, &x.externalId)) {
+			x.externalKind = k;
+			sim_record_add(&x, sizeof(x), 0);
+		}
+}
+
+/* The call inside a runtime call leaves no record, whatever is enabled. */
+static void on_leave(struct sim_call *c, unsigned int result)
+{
+	CUpti_ActivityAPI a = {
+		.kind = c->domain == CUPTI_CB_DOMAIN_DRIVER_API ?
+			CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME,
+		.cbid = c->cbid, .start = c->start,
+		.processId = (uint32_t)getpid(), .threadId = sim_thread_id(),
+		.correlationId = c->correlation, .returnValue = result,
+	};
+
+	sim_callback_api(c, CUPTI_API_EXIT, result);
+	if (c->outer || !sim_api_is_on(c->domain, c->cbid))
+		return;
+	a.end = sim_cupti_now();
+	add_external(c);
+	sim_record_add(&a, sizeof(a), 0);
+}
+
+static unsigned int call_correlation(void)
+{
+	struct sim_call *c = sim_current_call();
+
+	return c ? c->correlation : 0;
+}
+
+static void tell_sync(const struct sim_sync *s)
+{
+	struct sim_call *c = sim_current_call();
+
+	if (s->result || (c && c->cbid == CUPTI_DRIVER_TRACE_CBID_cuStreamQuery))
+		return;
+	if (s->type == SIM_SYNC_STREAM)
+		sim_callback_sync(1, s);
+	else if (s->type == SIM_SYNC_CONTEXT)
+		sim_callback_sync(2, s);
+}
+
+static void on_sync(const struct sim_sync *s)
+{
+	CUpti_ActivitySynchronization2 r = {
+		.kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION,
+		.type = (CUpti_ActivitySynchronizationType)s->type,
+		.correlationId = call_correlation(), .contextId = s->context,
+		.streamId = s->stream, .cudaEventId = s->event,
+		.cudaEventSyncId = s->sync_id,
+		.returnValue = (uint32_t)s->result,
+	};
+
+	tell_sync(s);
+	if (!sim_kind_is_on(CUPTI_ACTIVITY_KIND_SYNCHRONIZATION) ||
+	    (s->result && !sim_all_syncs()))
+		return;
+	sim_cupti_clock_check();
+	r.start = sim_cupti_time(s->start);
+	r.end = sim_cupti_time(s->end);
+	sim_record_add(&r, sizeof(r), 0);
+}
+
+static void on_event(const struct sim_event_record *e)
+{
+	CUpti_ActivityCudaEvent2 r = {
+		.kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT,
+		.correlationId = call_correlation(), .contextId = e->context,
+		.streamId = e->stream, .eventId = e->event,
+		.deviceId = e->device, .cudaEventSyncId = e->sync_id,
+	};
+
+	if (!sim_kind_is_on(CUPTI_ACTIVITY_KIND_CUDA_EVENT))
+		return;
+	if (sim_event_times())
+		r.deviceTimestamp = sim_cupti_time(e->time);
+	sim_record_add(&r, sizeof(r), sim_event_times() ? e->time : 0);
+}
+
+static void add_pool(const struct sim_memory *m)
+{
+	CUpti_ActivityMemoryPool3 r = {
+		.kind = CUPTI_ACTIVITY_KIND_MEMORY_POOL,
+		.memoryPoolOperationType = m->operation,
+		.memoryPoolType = CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL,
+		.correlationId = call_correlation(),
+		.processId = (uint32_t)getpid(), .deviceId = m->device,
+		.address = m->pool, .size = m->bytes,
+		.timestamp = sim_cupti_now(),
+	};
+
+	if (sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMORY_POOL))
+		sim_record_add(&r, sizeof(r), 0);
+}
+
+static void on_memory(const struct sim_memory *m)
+{
+	CUpti_ActivityMemory4 r = {
+		.kind = CUPTI_ACTIVITY_KIND_MEMORY2,
+		.memoryOperationType = m->operation, .memoryKind = m->kind,
+		.correlationId = call_correlation(), .address = m->address,
+		.bytes = m->bytes, .timestamp = sim_cupti_now(),
+		.processId = (uint32_t)getpid(), .deviceId = m->device,
+		.contextId = m->context, .streamId = m->stream,
+		.isAsync = m->async,
+	};
+
+	if (m->pool_operation) {
+		add_pool(m);
+		return;
+	}
+	if (!sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMORY2))
+		return;
+	if (m->pool) {
+		r.memoryPoolConfig.memoryPoolType =
+			CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
+		r.memoryPoolConfig.address = m->pool;
+	}
+	sim_record_add(&r, sizeof(r), 0);
+}
+
+static void add_overhead(const struct sim_load *l)
+{
+	CUpti_ActivityOverhead3 r = {
+		.kind = CUPTI_ACTIVITY_KIND_OVERHEAD,
+		.overheadKind = CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING,
+		.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD,
+		.objectId.pt.processId = (uint32_t)getpid(),
+		.objectId.pt.threadId = sim_thread_id(),
+		.start = sim_cupti_time(l->start),
+		.end = sim_cupti_time(l->end),
+		.correlationId = call_correlation(),
+	};
+
+	sim_record_add(&r, sizeof(r), 0);
+}
+
+static void add_jit(const struct sim_load *l)
+{
+	CUpti_ActivityJit2 r = {
+		.kind = CUPTI_ACTIVITY_KIND_JIT,
+		.jitEntryType = CUPTI_ACTIVITY_JIT_ENTRY_PTX_TO_CUBIN,
+		.jitOperationType = CUPTI_ACTIVITY_JIT_OPERATION_COMPILE,
+		.deviceId = l->device, .start = sim_cupti_time(l->start),
+		.end = sim_cupti_time(l->end),
+		.correlationId = call_correlation(),
+		.processId = (uint32_t)getpid(), .threadId = sim_thread_id(),
+	};
+
+	sim_record_add(&r, sizeof(r), 0);
+}
+
+static void on_load(const struct sim_load *l)
+{
+	sim_cupti_clock_check();
+	if (l->compiled && sim_kind_is_on(CUPTI_ACTIVITY_KIND_JIT))
+		add_jit(l);
+	else if (!l->compiled && sim_kind_is_on(CUPTI_ACTIVITY_KIND_OVERHEAD))
+		add_overhead(l);
+}
+
+/* A graph that was instantiated before GRAPH_TRACE came on: the real crash. */
+static void on_graph_launch(unsigned int serial)
+{
+	if (sim_kind_is_on(CUPTI_ACTIVITY_KIND_GRAPH_TRACE) &&
+	    serial <= sim_graph_trace_since())
+		raise(SIGSEGV);
+}
+
+const struct sim_hooks sim_cupti_hooks = {
+	.enter = on_enter, .leave = on_leave, .op = on_op, .sync = on_sync,
+	.event = on_event, .memory = on_memory, .load = on_load,
+	.resource = sim_on_resource, .graph_launch = on_graph_launch,
+};

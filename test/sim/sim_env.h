@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: MIT
+/*
+ * The simulator's environment variables. They are read when they are
+ * first needed. Numbers are decimal.
+ *
+ * Sizes and speeds
+ *   SIM_DEVICES=N          devices, default 1, at most 16
+ *   SIM_DRIVER_VERSION=N   cuDriverGetVersion, default 13000
+ *   SIM_KERNEL_NS=N        length of a kernel whose first parameter is not a
+ *                          u64 named `..._ns`; default 5000
+ *   SIM_LAUNCH_NS=N        CPU time of a launch, default 1500
+ *   SIM_LATENCY_NS=N       from submission to start, default 3000
+ *   SIM_CUPTI_VERSION=N    cuptiGetVersion, default 130001; records keep the
+ *                          layout of 13.0, which is append-only
+ *
+ * Faults
+ *   SIM_ERROR=NAME=CODE[@N][,...]   that call (cuda or cupti) gives CODE,
+ *                          from its N-th call on (default 1)
+ *   SIM_SUBSCRIBER=NAME    a subscriber is there already: every CUPTI call
+ *                          that needs the process gives 39, subscribe_v2 NAME
+ *   SIM_KEEP_OPEN=N        the record of the N-th kernel (from 1) never
+ *                          completes
+ *   SIM_TIMES=zero@N, SIM_TIMES=reversed@N    each N-th kernel record has
+ *                          times 0, or end < start
+ *   SIM_LATE_MS=N          a completed buffer is handed over N ms late
+ *   SIM_NAME_BYTES=N       kernel names are stretched to N bytes
+ *   SIM_NAME_RAW=1         kernel names hold every byte from 1 to 255
+ *   SIM_SILENT_AFTER=N     after the N-th cuptiActivityDisable of a kernel
+ *                          kind no record is written any more
+ *   SIM_DROP=N             each N-th record is dropped and counted
+ *
+ * A NULL buffer crashes the process when SIM_CUPTI_VERSION is below 27, as
+ * the real one did.
+ */
+#ifndef GPUTRACE_TEST_SIM_SIM_ENV_H
+#define GPUTRACE_TEST_SIM_SIM_ENV_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* The number in variable `name`, or `fallback`. */
+__attribute__((visibility("default")))
+uint64_t sim_env_number(const char *name, uint64_t fallback);
+
+/* SIM_ERROR: the code for this call of `name`, 0 if none. Thread-safe. */
+__attribute__((visibility("default")))
+int sim_env_error(const char *name);
+
+#endif

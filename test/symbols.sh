@@ -1,0 +1,47 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+#
+# symbols.sh BUILD: what loads into the host needs only the C library's parts,
+# only symbol versions that glibc 2.28 has, exports only inject/exports.map,
+# cannot end or talk over the program, and keeps its thread-local storage to a
+# pointer.  The command is static.
+set -u
+build=$1
+library=$build/libgputrace.so
+readelf=${READELF:-readelf}
+nm=${NM:-nm}
+status=0
+fail() { echo "$*"; status=1; }
+
+needed=$($readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
+	grep -vxE 'libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\.1|ld-linux-aarch64\.so\.1')
+[ -z "$needed" ] || fail "needs: $needed"
+
+# 2.28: Debian 10, RHEL 8.
+versions=$($nm -D --undefined-only "$library" | grep -o 'GLIBC_2\.[0-9.]*' |
+	sort -u | awk -F'[_.]' '$3 > 28')
+[ -z "$versions" ] || fail "needs newer symbols: $versions
+$($nm -D --undefined-only "$library" | grep -F "$(echo "$versions" | head -1)")"
+
+exported=$($nm -D --defined-only "$library" | awk '{print $3}' |
+	sed 's/@.*//' | sort)
+wanted=$(sed -n 's/^\t\t\([A-Za-z0-9_]*\);/\1/p' inject/exports.map | sort)
+[ "$exported" = "$wanted" ] ||
+	fail "exports differ from inject/exports.map: $exported"
+
+# A guest does not end its host, nor speak on its stdout.
+banned=$($nm -D --undefined-only "$library" | awk '{print $2}' |
+	sed 's/@.*//' | grep -xE \
+	'abort|exit|_exit|_Exit|quick_exit|__assert_fail|system|popen|signal|stdout|printf|puts|putchar|vprintf|perror|__printf_chk|fork|vfork')
+[ -z "$banned" ] || fail "uses: $banned"
+
+# setenv is for the constructor alone: arm() in inject/preload.c.
+where=$(grep -lwE 'setenv|putenv|unsetenv' inject/*.c collector/*.c writer/*.c)
+[ "$where" = inject/preload.c ] || fail "the environment is changed in: $where"
+
+tls=$($readelf -lW "$library" | awk '$1 == "TLS" {print $6}')
+[ -z "$tls" ] || [ $((tls)) -le 8 ] || fail "thread-local storage: $tls bytes"
+
+! $readelf -d "$library" | grep -q TEXTREL || fail "has text relocations"
+! $readelf -d "$build/gputrace" | grep -q NEEDED || fail "gputrace is not static"
+exit $status

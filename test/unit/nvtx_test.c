@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * From NVTX calls to records: levels, carried ranges, bounds.  What NVTX's
+ * documentation promises (levels from 0, -1 without a range) and what
+ * record.h says.
+ */
+#include "collector/nvtx.h"
+
+#include <pthread.h>
+#include <string.h>
+
+#include "collector/clock.h"
+#include "collector/nvtx_record.h"
+#include "collector/nvtx_text.h"
+#include "collector/ring.h"
+#include "collector/thread.h"
+#include "collector/window.h"
+#include "test/check.h"
+
+static int push(const struct nvtx_domain *domain, const char *text)
+{
+	struct nvtx_message message = { .domain = domain };
+
+	nvtx_set_text(&message, text);
+	return nvtx_push(&message);
+}
+
+/* Drops what the ring holds. */
+static void drain(void)
+{
+	struct ring *ring = thread_ring(thread_self());
+
+	while (ring_peek(ring))
+		ring_release(ring);
+}
+
+static int has_text(const struct range_record *record, const char *text)
+{
+	return record->head.len == strlen(text) &&
+		!memcmp(record->text, text, record->head.len);
+}
+
+#define RECORD(wanted_kind, wanted_id) \
+	do { \
+		record = (const void *)ring_peek(ring); \
+		CHECK(record != NULL); \
+		if (record) { \
+			CHECK_EQ(record->head.kind, wanted_kind); \
+			CHECK_EQ(record->id, wanted_id); \
+		} \
+	} while (0)
+
+static void test_window(void)
+{
+	struct ring *ring = thread_ring(thread_self());
+	const struct nvtx_domain *d = nvtx_domain_create("lib", 3);
+	const struct range_record *record;
+	uint8_t copy[8192];
+	uint32_t epoch;
+
+	CHECK_EQ(push(NULL, "outer"), 0);
+	CHECK_EQ(push(NULL, "inner"), 1);
+	CHECK_EQ(push(d, "other domain"), 0);
+	CHECK_EQ(nvtx_pop(NULL), 1);
+	CHECK(!ring_peek(ring));        /* no window, no record */
+
+	epoch = window_open();
+	CHECK(window_is_open(epoch));
+	/* A silent thread's ranges are there for the asking. */
+	CHECK(nvtx_carry(thread_self(), epoch, copy, sizeof copy) > 0);
+	record = (const void *)copy;
+	CHECK(has_text(record, "outer") && record->flags & RECORD_CARRIED);
+	CHECK_EQ(record->head.t_ns, 0);
+
+	CHECK_EQ(push(NULL, "new"), 1);
+	CHECK_EQ(nvtx_carry(thread_self(), epoch, copy, sizeof copy), 0);
+	RECORD(RECORD_RANGE_PUSH, 0);
+	CHECK(has_text(record, "outer") && record->flags & RECORD_CARRIED);
+	ring_release(ring);
+	RECORD(RECORD_RANGE_PUSH, 0);
+	CHECK(has_text(record, "other domain") && record->domain == d);
+	ring_release(ring);
+	RECORD(RECORD_RANGE_PUSH, 1);
+	CHECK(has_text(record, "new") && !(record->flags & RECORD_CARRIED));
+	CHECK(record->head.t_ns > 0);
+	ring_release(ring);
+	CHECK_EQ(nvtx_pop(d), 0);
+	RECORD(RECORD_RANGE_POP, 0);
+	CHECK(record->domain == d);
+	ring_release(ring);
+	CHECK_EQ(nvtx_pop(d), -1);
+	CHECK(!ring_peek(ring));
+	CHECK_EQ(nvtx_pop(NULL), 1);
+	CHECK_EQ(nvtx_pop(NULL), 0);
+	CHECK_EQ(nvtx_pop(NULL), -1);
+	drain();
+	window_close();
+}
+
+static void test_deep(void)
+{
+	window_open();
+	for (int i = 0; i < 1000; i++)
+		CHECK_EQ(push(NULL, "deep"), i);
+	for (int i = 999; i >= 0; i--)
+		CHECK_EQ(nvtx_pop(NULL), i);
+	CHECK_EQ(nvtx_pop(NULL), -1);
+	drain();
+	window_close();
+}
+
+static void test_long_text(void)
+{
+	struct ring *ring = thread_ring(thread_self());
+	static char text[10000];
+	const struct range_record *record;
+
+	memset(text, 'x', sizeof text - 1);
+	window_open();
+	CHECK_EQ(push(NULL, text), 0);
+	RECORD(RECORD_RANGE_PUSH, 0);
+	CHECK_EQ(record->head.len, RECORD_TEXT_MAX);
+	CHECK(record->flags & RECORD_CUT);
+	nvtx_pop(NULL);
+	drain();
+	window_close();
+}
+
+static void test_started(void)
+{
+	struct ring *ring = thread_ring(thread_self());
+	struct nvtx_message message = { 0 };
+	const struct range_record *record;
+	uint8_t copy[8192];
+	uint64_t before, inside;
+	uint32_t epoch;
+
+	nvtx_set_text(&message, "request");
+	before = nvtx_start(&message);
+	epoch = window_open();
+	inside = nvtx_start(&message);
+	CHECK(before && inside && before != inside);
+	CHECK(nvtx_carry_started(epoch, copy, sizeof copy) > 0);
+	record = (const void *)copy;
+	CHECK_EQ(record->id, before);
+	CHECK(record->flags & RECORD_CARRIED && has_text(record, "request"));
+	RECORD(RECORD_RANGE_START, inside);
+	ring_release(ring);
+	nvtx_end(before);
+	RECORD(RECORD_RANGE_END, before);
+	ring_release(ring);
+	nvtx_end(inside);
+	nvtx_end(12345678);             /* unknown: recorded, harmless */
+	drain();
+	CHECK_EQ(nvtx_carry_started(epoch + 2, copy, sizeof copy), 0);
+	window_close();
+}
+
+static void test_wide(void)
+{
+	char out[64];
+	size_t n;
+
+	/* U+00E9, U+20AC, U+1F600 as UTF-8, from the Unicode standard. */
+	n = nvtx_utf8(out, sizeof out, L"\u00e9\u20ac\U0001F600");
+	CHECK_EQ(n, 9);
+	CHECK(!memcmp(out, "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80", 9));
+	CHECK_EQ(nvtx_utf8(out, 4, L"a\u20ac\u20ac"), 4);
+	CHECK_EQ(nvtx_utf8(out, sizeof out, NULL), 0);
+}
+
+static void test_texts(void)
+{
+	const struct nvtx_domain *d = nvtx_domain_create("lib", 3);
+
+	CHECK(d == nvtx_domain_create("lib", 3));
+	CHECK(d != nvtx_domain_create("libx", 4));
+	CHECK(nvtx_string_create(d, "a", 1) == nvtx_string_create(d, "a", 1));
+	CHECK(nvtx_string_create(d, "a", 1) !=
+	      nvtx_string_create(NULL, "a", 1));
+}
+
+int main(void)
+{
+	clock_init();
+	(void)thread_self();
+	drain();                        /* whose records follow */
+	test_window();
+	test_deep();
+	test_long_text();
+	test_started();
+	test_wide();
+	test_texts();
+	return check_result();
+}

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Ranges and their projections: small scenes whose answers were worked out on
+ * paper.  The trace is written into memory and looked at event by event.
+ */
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "test/check.h"
+#include "test/unit/scene.h"
+#include "writer/trace.h"
+
+#define US UINT64_C(1000)
+#define SELF ((uint32_t)syscall(SYS_gettid))
+
+static struct bytes file;
+static struct trace *trace;
+static uint64_t base_ns;
+
+static int keep(struct sink *sink, const void *bytes, size_t len)
+{
+	(void)sink;
+	bytes_add(&file, bytes, len);
+	return 0;
+}
+
+static uint64_t size(const struct sink *sink, size_t tail_len)
+{
+	(void)sink;
+	return file.len + tail_len;
+}
+
+static void nothing(struct sink *sink)
+{
+	(void)sink;
+}
+
+static struct sink *open_memory(struct trace *unused)
+{
+	static const struct sink_ops ops = {
+		.append = keep, .commit = keep, .size = size,
+		.forget = nothing, .close = nothing,
+	};
+	static struct sink sink = { &ops };
+
+	(void)unused;
+	return &sink;
+}
+
+static void begin(void)
+{
+	static const struct writer_options options = {
+		.out = "none", .memory = 16 << 20, .world_size = 1,
+	};
+
+	bytes_clear(&file);
+	trace = calloc(1, sizeof(*trace));
+	CHECK_EQ(trace_init(trace, &options), 0);
+	trace->open_sink = open_memory;
+	base_ns = trace->base_ns;
+	scene.t_ns = clock_now_ns();
+	scene_device();
+}
+
+static void step(bool everything)
+{
+	scene_flush();
+	batch_take(trace);
+	drain_rings(trace);
+	batch_write(trace, everything);
+}
+
+static void finish(void)
+{
+	step(false);
+	drain_rings(trace);
+	drain_rings(trace);
+	drain_close_ranges(trace, scene.t_ns + 1000 * US);
+	batch_write(trace, true);
+	output_commit(trace, true);
+	bytes_add(&file, "", 1);
+	trace_fini(trace);
+	free(trace);
+}
+
+/* The event of that category and name: its start, duration (ns of the scene)
+ * and lane; false if there is none, or a second one. */
+struct found {
+	uint64_t start, dur;
+	unsigned int pid, tid, nr;
+	char line[1024];
+};
+
+static struct found find(const char *cat, const char *name)
+{
+	struct found found = { 0 };
+	char head[256], *line, *at, *end;
+	double ts, dur;
+
+	snprintf(head, sizeof(head), "\"cat\":\"%s\",\"name\":\"%s\",", cat,
+		 name);
+	for (line = file.data; line && *line; line = end ? end + 1 : NULL) {
+		end = strchr(line, '\n');
+		at = strstr(line, head);
+		if (!at || (end && at > end))
+			continue;
+		found.nr++;
+		snprintf(found.line, sizeof(found.line), "%.*s",
+			 end ? (int)(end - line) : 1000, line);
+		at = strstr(found.line, "\"pid\":");
+		CHECK(sscanf(at, "\"pid\":%u,\"tid\":%u,\"ts\":%lf,"
+			     "\"dur\":%lf", &found.pid, &found.tid, &ts,
+			     &dur) == 4);
+		found.start = (uint64_t)(ts * 1000 + 0.5) + base_ns -
+			scene.t_ns;
+		found.dur = (uint64_t)(dur * 1000 + 0.5);
+	}
+	return found;
+}
+
+static void expect(const char *cat, const char *name, uint64_t start,
+		   uint64_t end)
+{
+	struct found found = find(cat, name);
+
+	if (found.nr != 1 || found.start != start ||
+	    found.dur != end - start) {
+		fprintf(stderr, "%s %s: %u found, %llu + %llu, want %llu + "
+			"%llu\n", cat, name, found.nr,
+			(unsigned long long)found.start,
+			(unsigned long long)found.dur,
+			(unsigned long long)start,
+			(unsigned long long)(end - start));
+		check_failures++;
+	}
+}
+
+/*
+ *   outer      0                                        100
+ *   inner          10            40
+ *   launches          20:k1   30:k2        50:k3
+ *   GPU                    60[k1]70 [k2]90      100[k3]130     one stream
+ */
+static void test_nested(bool late)
+{
+	begin();
+	scene_push(0, 0, "outer");
+	scene_push(10 * US, 1, "inner");
+	scene_pop(40 * US, 1);
+	scene_pop(100 * US, 0);
+	if (late)       /* the calls come two write-outs after the ranges */
+		step(false), step(false);
+	scene_launch(SELF, 1, 20 * US, 22 * US);
+	scene_launch(SELF, 2, 30 * US, 32 * US);
+	scene_launch(SELF, 3, 50 * US, 52 * US);
+	step(false);
+	scene_kernel("k1", 7, 1, 60 * US, 70 * US);
+	scene_kernel("k2", 7, 2, 70 * US, 90 * US);
+	scene_kernel("k3", 7, 3, 100 * US, 130 * US);
+	finish();
+}
+
+static void test_projection(void)
+{
+	int late;
+
+	for (late = 0; late < 2; late++) {
+		test_nested(late);
+		expect("user_annotation", "outer", 0, 100 * US);
+		expect("user_annotation", "inner", 10 * US, 40 * US);
+		expect("gpu_user_annotation", "outer", 60 * US, 130 * US);
+		expect("gpu_user_annotation", "inner", 60 * US, 90 * US);
+		CHECK(strstr(find("gpu_user_annotation", "outer").line,
+			     "\"GPU operations\":3"));
+		CHECK(strstr(find("gpu_user_annotation", "inner").line,
+			     "\"GPU operations\":2"));
+		CHECK_EQ(find("gpu_user_annotation", "inner").tid,
+			 find("gpu_user_annotation", "outer").tid);
+	}
+}
+
+/*
+ *   domain A   a 0 ----------- 50
+ *   domain B        b 20 -------------- 80       crosses a
+ *   launches     10:k1    30:k2    60:k3         k2 is in both
+ */
+static void test_crossing(void)
+{
+	struct nvtx_domain *other = calloc(1, sizeof(*other) + 8);
+	struct range_record *record;
+
+	memcpy(other->name, "B", 2);
+	other->len = 1;
+	begin();
+	scene_push(0, 0, "a");
+	record = scene_range(RECORD_RANGE_PUSH, 20 * US, 0, "b");
+	record->domain = other;
+	scene_commit();
+	scene_pop(50 * US, 0);
+	record = scene_range(RECORD_RANGE_POP, 80 * US, 0, NULL);
+	record->domain = other;
+	scene_commit();
+	scene_launch(SELF, 1, 10 * US, 12 * US);
+	scene_launch(SELF, 2, 30 * US, 32 * US);
+	/* a call that lasts over the end of a: not on the lane of its thread
+	 * if that one shows a */
+	scene_launch(SELF, 4, 79 * US, 82 * US);
+	scene_launch(SELF, 3, 60 * US, 62 * US);
+	scene_kernel("k1", 7, 1, 110 * US, 120 * US);
+	scene_kernel("k2", 7, 2, 130 * US, 140 * US);
+	scene_kernel("k3", 7, 3, 150 * US, 160 * US);
+	scene_kernel("k4", 7, 4, 170 * US, 180 * US);
+	finish();
+	expect("user_annotation", "a", 0, 50 * US);
+	expect("user_annotation", "b", 20 * US, 80 * US);
+	CHECK(find("user_annotation", "a").tid !=
+	      find("user_annotation", "b").tid);
+	CHECK(strstr(find("user_annotation", "b").line, "\"domain\":\"B\""));
+	expect("gpu_user_annotation", "a", 110 * US, 140 * US);
+	expect("gpu_user_annotation", "b", 130 * US, 180 * US);
+	CHECK(find("gpu_user_annotation", "a").tid !=
+	      find("gpu_user_annotation", "b").tid);
+	free(other);
+}
+
+/* A start/end range: by the thread that started it, ended by anyone; one
+ * whose END is read before its START; two streams. */
+static void test_started(void)
+{
+	begin();
+	scene_range(RECORD_RANGE_START, 0, 900, "request");
+	scene_commit();
+	scene_range(RECORD_RANGE_END, 90 * US, 901, NULL);
+	scene_commit();
+	scene_range(RECORD_RANGE_START, 5 * US, 901, "early");
+	scene_commit();
+	scene_push(10 * US, 0, "inside");
+	scene_pop(70 * US, 0);
+	scene_range(RECORD_RANGE_END, 60 * US, 900, NULL);
+	scene_commit();
+	scene_launch(SELF, 1, 20 * US, 21 * US);
+	scene_launch(SELF, 2, 65 * US, 66 * US);
+	scene_launch(SELF + 1, 3, 30 * US, 31 * US);
+	scene_kernel("k1", 7, 1, 100 * US, 110 * US);
+	scene_kernel("k2", 9, 2, 120 * US, 130 * US);
+	scene_kernel("k3", 7, 3, 140 * US, 150 * US);
+	finish();
+	expect("user_annotation", "request", 0, 60 * US);
+	expect("user_annotation", "early", 5 * US, 90 * US);
+	CHECK_EQ(find("user_annotation", "request").tid / 1000000, 5);
+	expect("gpu_user_annotation", "request", 100 * US, 110 * US);
+	CHECK_EQ(find("gpu_user_annotation", "early").nr, 2);
+	CHECK_EQ(find("gpu_user_annotation", "inside").nr, 2);
+}
+
+/* Open at the end of the window, carried into it, popped before it. */
+static void test_open(void)
+{
+	struct range_record *record;
+	struct window window;
+	uint64_t open;
+
+	begin();
+	CHECK(window_get(1, &window));
+	open = window.open_ns;
+	record = scene_range(RECORD_RANGE_PUSH, 0, 0, "carried");
+	record->head.t_ns = 0;
+	record->flags = RECORD_CARRIED;
+	scene_commit();
+	scene_pop(30 * US, 3);          /* of a range that nobody knows */
+	scene_push(40 * US, 1, "lost pop");
+	scene_pop(50 * US, 0);
+	scene_push(60 * US, 0, "open");
+	step(false);
+	bytes_clear(&trace->tail);
+	encode_open_ranges(trace, &trace->tail, scene.t_ns + 70 * US);
+	bytes_add(&trace->tail, "", 1);
+	CHECK(strstr(trace->tail.data, "\"name\":\"open\"") &&
+	      strstr(trace->tail.data, "\"open\":true") &&
+	      !strstr(trace->tail.data, "carried"));
+	finish();
+	CHECK_EQ(find("user_annotation", "carried").nr, 1);
+	CHECK_EQ(find("user_annotation", "carried").dur,
+		 scene.t_ns + 50 * US - open);
+	expect("user_annotation", "lost pop", 40 * US, 50 * US);
+	expect("user_annotation", "open", 60 * US, 1000 * US);
+	CHECK(strstr(find("user_annotation", "open").line, "\"open\":true"));
+}
+
+/* A launch inside a call of another library's range that ended long ago, a
+ * thousand siblings later; and that nodes do not pile up. */
+static void test_many(void)
+{
+	uint32_t i, k;
+	char name[16];
+
+	begin();
+	scene_push(0, 0, "main");
+	for (i = 0; i < 40; i++) {
+		for (k = 0; k < 50; k++) {
+			uint64_t t = (i * 50 + k + 1) * 10 * US;
+
+			snprintf(name, sizeof(name), "n%u", i * 50 + k);
+			scene_push(t, 1, name);
+			scene_pop(t + 5 * US, 1);
+			scene_launch(SELF, 10 + i * 50 + k, t + US,
+				     t + 2 * US);
+			scene_kernel("k", 7, 10 + i * 50 + k, t + 3 * US,
+				     t + 4 * US);
+		}
+		step(false);
+		CHECK(trace->ranges.nr < 400);
+	}
+	finish();
+	for (k = 0; k < 2000; k += 111) {
+		snprintf(name, sizeof(name), "n%u", k);
+		expect("gpu_user_annotation", name, (k + 1) * 10 * US + 3 * US,
+		       (k + 1) * 10 * US + 4 * US);
+	}
+	CHECK(strstr(find("gpu_user_annotation", "main").line,
+		     "\"GPU operations\":2000"));
+}
+
+/* Payloads, colours, categories; marks; a name without text. */
+static void test_attributes(void)
+{
+	struct range_record *record;
+	double half = 0.5;
+
+	begin();
+	record = scene_range(RECORD_RANGE_PUSH, 0, 0, "paid");
+	record->payload_type = PAYLOAD_DOUBLE;
+	memcpy(&record->payload, &half, 8);
+	record->color = 0xFF00FF10;
+	record->flags = RECORD_HAS_COLOR;
+	record->category = 7;
+	scene_commit();
+	record = scene_range(RECORD_MARK, 1 * US, 0, "mark");
+	record->payload_type = PAYLOAD_I32;
+	record->payload = (uint32_t)-5;
+	scene_commit();
+	scene_push(2 * US, 1, "");
+	scene_pop(3 * US, 1);
+	scene_pop(4 * US, 0);
+	finish();
+	CHECK(strstr(find("user_annotation", "paid").line,
+		     "\"args\":{\"category\":7,\"color\":\"#ff00ff10\","
+		     "\"payload\":0.5}"));
+	CHECK(strstr(file.data, "\"ph\":\"i\",\"s\":\"t\",\"cat\":"
+		     "\"cpu_instant_event\",\"name\":\"mark\""));
+	CHECK(strstr(file.data, "\"payload\":-5"));
+	expect("user_annotation", "(no name)", 2 * US, 3 * US);
+}
+
+int main(void)
+{
+	scene_begin();
+	test_projection();
+	test_crossing();
+	test_started();
+	test_open();
+	test_many();
+	test_attributes();
+	bytes_fini(&file);
+	return check_result();
+}
