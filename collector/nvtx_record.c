@@ -120,6 +120,23 @@ static void put(struct ring *ring, uint16_t kind, uint64_t id,
 	ring_commit(ring);
 }
 
+/* POP and END: what they close, and when. */
+static void put_end(struct ring *ring, uint16_t kind,
+		    const struct nvtx_domain *domain, uint64_t id)
+{
+	struct range_record *record = ring_reserve(ring, RECORD_END_SIZE);
+
+	if (!record)
+		return;
+	record->head.kind = kind;
+	record->head.size = RECORD_END_SIZE;
+	record->head.len = 0;
+	record->domain = domain;
+	record->id = id;
+	record->head.t_ns = clock_now_ns();
+	ring_commit(ring);
+}
+
 /* A copy of a push record that was made before the window. */
 static void put_carried(struct ring *ring, const struct range_record *open)
 {
@@ -202,7 +219,6 @@ int nvtx_push(const struct nvtx_message *message)
 
 int nvtx_pop(const struct nvtx_domain *domain)
 {
-	const struct nvtx_message message = { .domain = domain };
 	uint32_t epoch;
 	struct thread *thread = enter(domain, &epoch);
 	int64_t level;
@@ -211,8 +227,8 @@ int nvtx_pop(const struct nvtx_domain *domain)
 		return -1;
 	level = open_ranges_pop(thread_ranges(thread), domain);
 	if (level >= 0 && window_is_open(epoch))
-		put(thread_ring(thread), RECORD_RANGE_POP, (uint64_t)level,
-		    &message);
+		put_end(thread_ring(thread), RECORD_RANGE_POP, domain,
+			(uint64_t)level);
 	open_ranges_leave(thread_ranges(thread));
 	return (int)level;
 }
@@ -242,14 +258,13 @@ uint64_t nvtx_start(const struct nvtx_message *message)
 
 void nvtx_end(uint64_t id)
 {
-	const struct nvtx_message message = { 0 };
 	uint32_t epoch = window_epoch();
 	struct thread *thread;
 
 	started_ranges_remove(id);
 	if (!window_is_open(epoch) || !(thread = enter(NULL, &epoch)))
 		return;
-	put(thread_ring(thread), RECORD_RANGE_END, id, &message);
+	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id);
 	open_ranges_leave(thread_ranges(thread));
 }
 

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_RECORD_H
 #define GPUTRACE_COLLECTOR_RECORD_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -90,13 +91,13 @@ enum payload_type {
  * PUSH/POP: `id` is the nesting level in its domain's stack, 0 the outermost
  * (each NVTX domain has a stack of its own on each thread).
  * START/END: `id` is unique in the process, never 0.
- * A POP, and an END, has no name and no attributes.
+ * A POP, and an END, ends after `id`: it has no name and no attributes.
  */
 struct range_record {
 	struct record head;
 	const struct nvtx_domain *domain;  /* NULL: the default domain */
-	const struct nvtx_text *string;
 	uint64_t id;
+	const struct nvtx_text *string;
 	uint64_t payload;                  /* bits as payload_type says */
 	uint32_t color;                    /* ARGB */
 	uint32_t category;                 /* 0: none */
@@ -125,6 +126,7 @@ struct name_record {
 
 _Static_assert(sizeof(struct record) == 16, "drawn above");
 _Static_assert(sizeof(struct range_record) == 64, "8-byte steps");
+#define RECORD_END_SIZE offsetof(struct range_record, string)
 _Static_assert(sizeof(struct name_record) == 32, "8-byte steps");
 
 #endif
