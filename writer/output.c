@@ -84,6 +84,21 @@ static struct sink *open_part(struct trace *trace, int *error)
 					      false, trace->pid, error);
 }
 
+/* The oldest file goes when there are more than are to be kept, the one that
+ * was just begun among them. */
+static void forget_part(struct trace *trace)
+{
+	uint32_t keep = trace->options.keep, old;
+	char path[4096];
+
+	if (!keep || trace->part < keep)
+		return;
+	old = trace->part - keep;
+	if (name_part(trace, old, path, sizeof(path)) || unlink(path))
+		return;
+	loss_add(LOSS_ROTATED, trace->part_events[old % PARTS_MAX]);
+}
+
 static bool open_sink(struct trace *trace)
 {
 	struct bytes head = { 0 };
@@ -103,6 +118,7 @@ static bool open_sink(struct trace *trace)
 		stop(trace);
 		return false;
 	}
+	forget_part(trace);
 	meta_head(trace, &head);
 	if (head.is_cut || sink_append(trace->sink, &head))
 		stop(trace);
@@ -127,20 +143,6 @@ static bool commit(struct trace *trace, bool is_last)
 	return true;
 }
 
-/* The oldest file goes when there are more than are to be kept. */
-static void forget_part(struct trace *trace)
-{
-	uint32_t keep = trace->options.keep, old;
-	char path[4096];
-
-	if (!keep || trace->part < keep)
-		return;
-	old = trace->part - keep;
-	if (name_part(trace, old, path, sizeof(path)) || unlink(path))
-		return;
-	loss_add(LOSS_ROTATED, trace->part_events[old % PARTS_MAX]);
-}
-
 static void next_part(struct trace *trace)
 {
 	if (!commit(trace, true))
@@ -155,7 +157,6 @@ static void next_part(struct trace *trace)
 	}
 	trace->part++;
 	trace->part_events[trace->part % PARTS_MAX] = 0;
-	forget_part(trace);
 }
 
 /* Two pieces and the tail's growth are kept free for what comes before the
