@@ -27,7 +27,8 @@ bool attach_nvtx(void);
  * window if GPUTRACE_START=profiler-api.  Context: any thread. */
 void attach_profiler_api(bool start);
 
-/* True if this process has called cuInit.  Context: our own thread. */
+/* True if this process has called cuInit.  Context: any thread; a lock-free
+ * call of the driver, where it is loaded. */
 bool attach_cuda_is_in_use(void);
 
 #endif

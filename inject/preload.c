@@ -18,7 +18,9 @@
  *                           file, and does nothing else
  *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
  *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2()
- *   dlopen, late            constructor: a thread looks whether CUDA is in use
+ *   dlopen, late            constructor: where CUDA is in use a thread of ours
+ *                           attaches; NVTX is armed for those of its users
+ *                           that have not made their first call yet
  */
 #define EXPORT __attribute__((visibility("default")))
 
@@ -48,18 +50,19 @@ static bool is_preloaded(const char *path)
 	return list && strstr(list, name);
 }
 
-/* setenv is safe here: constructors run before main and its threads. */
-static void arm(const char *path)
+/* Safe at the start of a program: constructors run before main and its
+ * threads.  In a late load setenv can meet a getenv of another thread; there
+ * is no other way to reach NVTX. */
+static void arm(const char *path, bool cuda)
 {
-	for (size_t i = 0; i < 2; i++)
+	for (size_t i = cuda ? 0 : 1; i < 2; i++)
 		setenv(injection_variables[i], path, 0);
 }
 
 static void *attach_late(void *argument)
 {
 	(void)argument;
-	if (attach_cuda_is_in_use())
-		attach(ATTACH_LATE);
+	attach(ATTACH_LATE);
 	return NULL;
 }
 
@@ -79,13 +82,16 @@ __attribute__((constructor))
 static void on_load(void)
 {
 	char path[PATH_MAX];
+	bool in_use;
 
 	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
 		return;
 	environment_keep();
-	if (is_preloaded(path))
-		arm(path);
-	else if (!is_injected(path))
+	if (!is_preloaded(path) && is_injected(path))
+		return;
+	in_use = !is_preloaded(path) && attach_cuda_is_in_use();
+	arm(path, !in_use);
+	if (in_use)
 		own_thread_start("gputrace-attach", attach_late, NULL);
 }
 

@@ -450,6 +450,8 @@ def test_a_library_loaded_late(tmp_path):
     kernels = [k for k in trace.slices("kernel")
                if "act_and_mul" in k["name"]]
     assert len(kernels) == done.did["gpu"]["kernels"]
+    assert len(trace.ranges("late range")) == 1
+    assert len(trace.slices("gpu_user_annotation", name="late range")) == 1
 
 
 def test_a_long_kernel_does_not_hold_up_the_rest(tmp_path):
