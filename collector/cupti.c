@@ -132,7 +132,8 @@ static void flush_periodically(void)
 
 	flush(0);
 	now_ns = clock_now_ns();
-	if (pool_completed() != seen || !pool_outstanding()) {
+	if (pool_completed() != seen || !pool_outstanding() ||
+	    !stuck_since_ns) {
 		seen = pool_completed();
 		stuck_since_ns = now_ns;
 	} else if (now_ns - stuck_since_ns > FORCE_AFTER_NS ||

@@ -128,6 +128,39 @@ group_host()
 	host windows GPUTRACE_START=profiler-api windows
 	host longkernel '' longkernel --seconds 3
 	host lazy '' longkernel --seconds 3 --lazy
+	host memory_counters GPUTRACE_TRACE=cuda,nvtx,memory,uvm memory
+	host api_all GPUTRACE_API=all events
+	graph_level
+	late
+}
+
+# One slice for each launch of a graph; the nodes cannot be counted.
+graph_level()
+{
+	mkdir -p "$WORK/graph_level"
+	piece graph_level 40 sh -c '
+		trace=$1; shift
+		"$@" && echo "$(grep -c cuda_graph "$trace") launches"' \
+		sh "$WORK/graph_level/graph_level.json" \
+		env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_GRAPH=graph \
+		GPUTRACE_OUT="$WORK/graph_level/graph_level.json" \
+		"$O/host/decode" --steps 50 --graph --sync-ms 0.1 &&
+	judge graph_level
+}
+
+# The library comes when CUDA is in use already.
+late()
+{
+	mkdir -p "$WORK/late"
+	piece late 40 sh -c '
+		out=$1 python=$2 check=$3 trace=$4
+		shift 4
+		"$@" >"$out" && exec "$python" "$check" "$out" "$trace"' \
+		sh "$WORK/late.out" "$PYTHON" $HERE/host_check.py \
+		"$WORK/late/late.json" \
+		env GPUTRACE_OUT="$WORK/late/late.json" \
+		"$O/host/late" "$LIBRARY" && judge late
 }
 
 group_bench()
