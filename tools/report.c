@@ -280,8 +280,12 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		r->nr_bad_times++;
 		return;
 	}
-	r->first_ns = start < r->first_ns ? start : r->first_ns;
-	r->last_ns = end > r->last_ns ? end : r->last_ns;
+	/* The tracer's work, CUPTI's and ours, is not the program's time: the
+	 * last write-out comes long after a short window. */
+	if (ev->cat != CAT_OVERHEAD) {
+		r->first_ns = start < r->first_ns ? start : r->first_ns;
+		r->last_ns = end > r->last_ns ? end : r->last_ns;
+	}
 	if (!groups)
 		return;
 	group = report_group(r, groups, event_name(r, ev));
