@@ -9,6 +9,7 @@
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
 # OUT=DIR    where the table, logs and two small traces go (a temporary folder)
+# KEEP=1     all traces come along, as traces.tgz (for HTA on another machine)
 # PYTHON     python with PyTorch (python3)
 # GPUTRACE_JUDGE   folder of check_trace.py (../shared/tools); absent: no check
 # LAST_START       seconds after which no piece begins (500)
@@ -246,6 +247,10 @@ LIBRARY=$(cd "$O" && pwd)/libgputrace.so
 for group in $GROUPS_ASKED; do
 	"group_$group"
 done
+if [ -n "${KEEP:-}" ]; then
+	tar -czf "$OUT/traces.tgz" -C "$WORK" $(cd "$WORK" &&
+		ls -d torch_*/ decode_*/ textbook/ 2>/dev/null)
+fi
 cp "$WORK"/*.log "$OUT" 2>/dev/null
 tar -czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls ./*.log) &&
 	rm -f "$OUT"/*.log
