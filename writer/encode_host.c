@@ -33,7 +33,8 @@ static void add_wait(struct trace *trace, const struct sync *sync,
 
 	if (is_wait)
 		event = objects_event(&trace->objects, sync->event_id,
-				      sync->event_sync_id);
+				      sync->event_sync_id,
+				      sync->correlation);
 	json_member_i64(out, "wait_on_stream", event ? known(event->stream) :
 			is_wait ? -1 : known(stream));
 	json_member_i64(out, "wait_on_cuda_event_record_corr_id",

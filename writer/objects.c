@@ -15,8 +15,12 @@ enum {
 	DEVICES_MAX = 256,
 	CONTEXTS_MAX = 4096,
 	STREAMS_MAX = 65536,
-	/* CUDA events whose last record is known: 64 Ki x 24 bytes. */
+	/* CUDA events whose last record is known: 64 Ki x 32 bytes. */
 	NR_EVENTS = 1 << 16,
+	/* So many records of an event are looked back through for the one that
+	 * a wait means; a program that records one more often in a batch (1 s)
+	 * and waits each time would hold up the writer. */
+	LOOK_BACK = 1024,
 };
 
 int objects_init(struct objects *objects)
@@ -110,17 +114,21 @@ static struct known_context *get_context(struct objects *objects, uint32_t id)
 static struct known_stream *get_stream(struct objects *objects,
 				       uint32_t context, uint32_t id)
 {
+	uint32_t *bucket = &objects->stream_buckets[id % STREAM_BUCKETS];
 	struct known_stream *stream;
 
 	stream = (struct known_stream *)objects_stream(objects, context, id);
-	if (!stream)
+	if (!stream) {
 		stream = append(&objects->streams, &objects->nr_streams,
 				&objects->streams_size, STREAMS_MAX,
 				sizeof(*stream));
-	if (stream) {
-		stream->context = context;
-		stream->id = id;
+		if (!stream)
+			return NULL;
+		stream->next = *bucket;
+		*bucket = objects->nr_streams;
 	}
+	stream->context = context;
+	stream->id = id;
 	return stream;
 }
 
@@ -219,16 +227,19 @@ static uint32_t event_slot(uint32_t event_id, uint64_t sync_id)
 
 void objects_add_event(struct objects *objects, const struct cuda_event *event)
 {
+	struct recorded_event *last = &objects->events[
+		event_slot(event->event_id, event->event_sync_id)];
 	struct recorded_event known = {
 		.context = event->context,
 		.event_id = event->event_id,
 		.stream = event->stream,
 		.correlation = event->correlation,
+		.before = last->event_id == event->event_id ?
+			last->correlation : 0,
 		.sync_id = event->event_sync_id,
 	};
 
-	objects->events[event_slot(event->event_id, event->event_sync_id)] =
-		known;
+	*last = known;
 	objects->by_call[event->correlation % NR_EVENTS] = known;
 }
 
@@ -237,12 +248,12 @@ static void name_stream(struct objects *objects, uint32_t id,
 			const char *text, uint32_t len)
 {
 	struct known_stream *stream = NULL;
-	uint32_t i;
+	uint32_t at = objects->stream_buckets[id % STREAM_BUCKETS];
 
-	for (i = 0; i < objects->nr_streams; i++) {
-		if (objects->streams[i].id != id)
+	for (; at; at = objects->streams[at - 1].next) {
+		if (objects->streams[at - 1].id != id)
 			continue;
-		stream = &objects->streams[i];
+		stream = &objects->streams[at - 1];
 		set_name(&stream->name, text, len);
 	}
 	if (!stream)
@@ -290,24 +301,47 @@ const struct known_context *objects_context(const struct objects *objects,
 const struct known_stream *objects_stream(const struct objects *objects,
 					  uint32_t context, uint32_t id)
 {
-	uint32_t i;
+	const struct known_stream *stream;
+	uint32_t at = objects->stream_buckets[id % STREAM_BUCKETS];
 
-	for (i = objects->nr_streams; i-- > 0;)
-		if (objects->streams[i].id == id &&
-		    (objects->streams[i].context == context ||
-		     objects->streams[i].context == UINT32_MAX))
-			return &objects->streams[i];
+	for (; at; at = stream->next) {
+		stream = &objects->streams[at - 1];
+		if (stream->id == id && (stream->context == context ||
+					 stream->context == UINT32_MAX))
+			return stream;
+	}
+	return NULL;
+}
+
+/* A batch's records are all read before its waits: without a sync id (before
+ * CUDA 12.8) the last record that a wait can mean is the last before it. */
+static const struct recorded_event *before_wait(const struct objects *objects,
+	const struct recorded_event *known, uint32_t correlation)
+{
+	uint32_t event_id = known->event_id;
+
+	for (uint32_t i = 0; i < LOOK_BACK; i++) {
+		if (!known || known->event_id != event_id)
+			return NULL;
+		if ((int32_t)(known->correlation - correlation) <= 0)
+			return known;
+		known = objects_event_of_call(objects, known->before);
+	}
 	return NULL;
 }
 
 const struct recorded_event *objects_event(const struct objects *objects,
-					   uint32_t event_id, uint64_t sync_id)
+					   uint32_t event_id, uint64_t sync_id,
+					   uint32_t correlation)
 {
 	const struct recorded_event *known;
 
 	known = &objects->events[event_slot(event_id, sync_id)];
-	return known->correlation && known->event_id == event_id &&
-	       known->sync_id == sync_id ? known : NULL;
+	if (!known->correlation || known->event_id != event_id ||
+	    known->sync_id != sync_id)
+		return NULL;
+	return sync_id || !correlation ? known :
+		before_wait(objects, known, correlation);
 }
 
 const struct recorded_event *objects_event_of_call(

@@ -37,21 +37,27 @@ struct known_context {
 };
 
 struct known_stream {
+	uint32_t next;                  /* of the same bucket: index + 1 */
 	uint32_t context, id, priority, flag;
 	bool has_priority;
 	struct object_name name;
 };
 
-/* A CUDA event's last cudaEventRecord. */
+/* A cudaEventRecord; before: the one before it of the same event, by its
+ * correlation. */
 struct recorded_event {
-	uint32_t context, event_id, stream, correlation;
+	uint32_t context, event_id, stream, correlation, before;
 	uint64_t sync_id;
 };
+
+enum { STREAM_BUCKETS = 4096 };
 
 struct objects {
 	struct known_device *devices;
 	struct known_context *contexts;
 	struct known_stream *streams;
+	/* By id: index + 1 of the newest. */
+	uint32_t stream_buckets[STREAM_BUCKETS];
 	uint32_t nr_devices, nr_contexts, nr_streams;
 	uint32_t devices_size, contexts_size, streams_size;
 	struct early_name early[EARLY_NAMES_MAX];
@@ -85,10 +91,12 @@ const struct known_context *objects_context(const struct objects *objects,
 					    uint32_t id);
 const struct known_stream *objects_stream(const struct objects *objects,
 					  uint32_t context, uint32_t id);
-/* The record that a wait waits for, and that a call made; or NULL. */
+/* The record that a wait (of call `correlation`) waits for, and that a call
+ * made; or NULL. */
 const struct recorded_event *objects_event(const struct objects *objects,
 					   uint32_t event_id,
-					   uint64_t sync_id);
+					   uint64_t sync_id,
+					   uint32_t correlation);
 const struct recorded_event *objects_event_of_call(
 	const struct objects *objects, uint32_t correlation);
 

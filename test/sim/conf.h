@@ -130,6 +130,6 @@ struct conf_experiment {
 };
 
 extern const struct conf_experiment conf_ops[], conf_codes[], conf_flush[],
-	conf_threads[], conf_callbacks[], conf_exits[], conf_extra[];
+	conf_threads[], conf_callbacks[], conf_exits[];
 
 #endif

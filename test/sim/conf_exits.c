@@ -149,6 +149,91 @@ static void graph_trace(const char *when)
 	conf_print_records("", from, conf_clock());
 }
 
+/* GRAPH_TRACE comes on late: is a graph that is built afterwards safe? */
+static void graph_after_late_trace(const char *variant)
+{
+	CUgraphExec old;
+
+	(void)variant;
+	conf_trace(kernels_only);
+	gpu_open();
+	gpu_build_graph();
+	old = gpu.exec;
+	MUST(cupti.ActivityEnable(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
+	gpu_build_graph();
+	conf_settle();
+	conf_forget();
+	MUST(cuGraphLaunch(gpu.exec, gpu.plain));
+	MUST(cuCtxSynchronize());
+	conf_settle();
+	fact("new-graph", "%u", conf_count(CUPTI_ACTIVITY_KIND_GRAPH_TRACE));
+	MUST(cuGraphLaunch(old, gpu.plain));
+	MUST(cuCtxSynchronize());
+	fact("old-graph", "ran");
+}
+
+/* What a second instantiation and a graph with two branches leave. */
+static void streams_of_graphs(const char *variant)
+{
+	static const int kinds[] = {
+		CUPTI_ACTIVITY_KIND_STREAM, KERNEL, 0,
+	};
+	CUgraph graph;
+	CUgraphExec exec;
+
+	(void)variant;
+	conf_trace(kinds);
+	gpu_open();
+	gpu_build_graph();
+	conf_settle();
+	conf_forget();
+	gpu_build_graph();
+	conf_settle();
+	fact("second-graph-streams", "%u",
+	     conf_count(CUPTI_ACTIVITY_KIND_STREAM));
+	conf_forget();
+	MUST(cuStreamBeginCapture(gpu.plain,
+				  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
+	MUST(cuEventRecord(gpu.event[0], gpu.plain));
+	MUST(cuStreamWaitEvent(gpu.high, gpu.event[0], 0));
+	gpu_spin(gpu.plain, 200000);
+	gpu_spin(gpu.high, 200000);
+	MUST(cuEventRecord(gpu.event[1], gpu.high));
+	MUST(cuStreamWaitEvent(gpu.plain, gpu.event[1], 0));
+	gpu_empty(gpu.plain);
+	MUST(cuStreamEndCapture(gpu.plain, &graph));
+	MUST(cuGraphInstantiateWithFlags(&exec, graph, 0));
+	MUST(cuGraphLaunch(exec, gpu.plain));
+	MUST(cuCtxSynchronize());
+	conf_settle();
+	conf_print_records("", 0, UINT64_MAX);
+}
+
+/* What the first use of a module leaves. */
+static void loading(const char *variant)
+{
+	static const int kinds[] = {
+		CUPTI_ACTIVITY_KIND_OVERHEAD, CUPTI_ACTIVITY_KIND_JIT,
+		CUPTI_ACTIVITY_KIND_DRIVER, 0,
+	};
+	CUmodule module;
+	CUfunction f;
+	uint64_t from;
+
+	(void)variant;
+	conf_trace(kinds);
+	gpu_open();
+	conf_settle();
+	conf_forget();
+	from = conf_clock();
+	MUST(cuModuleLoadData(&module, conf_ptx));
+	MUST(cuModuleGetFunction(&f, module, "empty"));
+	MUST(cuLaunchKernel(f, 1, 1, 1, 32, 1, 1, 0, NULL, NULL, NULL));
+	MUST(cuCtxSynchronize());
+	conf_settle();
+	conf_print_records("", from, conf_clock());
+}
+
 static double waited;
 
 static void *flush_thread(void *unused)
@@ -225,6 +310,9 @@ const struct conf_experiment conf_exits[] = {
 	EXITS("graph-trace-early-disabled", graph_trace, "early-disabled"),
 	EXITS("graph-trace-before-build", graph_trace, "before-build"),
 	EXITS("graph-trace-late", graph_trace, "late"),
+	EXITS("graph-trace-late-rebuilt", graph_after_late_trace, ""),
+	EXITS("graph-streams", streams_of_graphs, ""),
+	EXITS("loading", loading, ""),
 	EXITS("lazy-plain", lazy, "p"), EXITS("lazy-traced", lazy, "t"),
 	{ NULL, NULL, NULL, NULL },
 };

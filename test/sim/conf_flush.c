@@ -3,6 +3,7 @@
 #include "test/sim/conf.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -118,6 +119,53 @@ static void in_flight_apart(const char *per_thread)
 	MUST(cuCtxSynchronize());
 	conf_settle();
 	count_fact("kernel-ended");
+}
+
+static sem_t go, gone;
+static bool leaves;
+
+static void *short_kernels(void *unused)
+{
+	MUST(cuCtxSetCurrent(gpu.context));
+	for (int i = 0; i < 10; i++)
+		gpu_empty(gpu.high);
+	MUST(cuStreamSynchronize(gpu.high));
+	sem_post(&gone);
+	if (!leaves)
+		sem_wait(&go);
+	return unused;
+}
+
+/*
+ * The main thread's kernel runs; another thread's kernels have ended. Does
+ * FlushAll(0) give the other thread's buffer back?
+ */
+static void two_threads(const char *order)
+{
+	pthread_t t;
+
+	prepare(kernels_only, 1);
+	sem_init(&go, 0, 0);
+	sem_init(&gone, 0, 0);
+	leaves = strstr(order, "leaves") != NULL;
+	if (strstr(order, "long-first"))
+		gpu_spin(gpu.plain, 1500000000);
+	pthread_create(&t, NULL, short_kernels, NULL);
+	sem_wait(&gone);
+	if (leaves)
+		pthread_join(t, NULL);
+	if (!strstr(order, "long-first"))
+		gpu_spin(gpu.plain, 1500000000);
+	cupti.ActivityFlushAll(0);
+	usleep(100000);
+	fact("flush-0", "%u", conf_count(KERNEL));
+	if (!leaves) {
+		sem_post(&go);
+		pthread_join(t, NULL);
+	}
+	MUST(cuCtxSynchronize());
+	conf_settle();
+	fact("later", "%u", conf_count(KERNEL));
 }
 
 /* Copies, sets and syncs in flight behind a long kernel. */
@@ -321,6 +369,12 @@ const struct conf_experiment conf_flush[] = {
 	FLUSH("in-flight-shared", in_flight, "0"),
 	FLUSH("in-flight-apart-per-thread", in_flight_apart, "1"),
 	FLUSH("in-flight-apart-shared", in_flight_apart, "0"),
+	FLUSH("two-threads-long-first", two_threads, "long-first"),
+	FLUSH("two-threads-long-second", two_threads, "long-second"),
+	FLUSH("two-threads-long-first-leaves", two_threads,
+	      "long-first leaves"),
+	FLUSH("two-threads-long-second-leaves", two_threads,
+	      "long-second leaves"),
 	FLUSH("in-flight-behind", in_flight_behind, ""),
 	FLUSH("second-thread-per-thread", second_thread, "1"),
 	FLUSH("second-thread-shared", second_thread, "0"),

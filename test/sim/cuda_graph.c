@@ -9,7 +9,6 @@
 
 static unsigned int next_graph = 1, execs;
 static uint64_t next_node = 1;
-static CUcontext helped;		/* has the stream that graphs add */
 
 static CUgraph new_graph(void)
 {
@@ -196,10 +195,8 @@ static CUresult instantiate(CUgraphExec *out, CUgraph g)
 	x->graph = clone(g);
 	x->id = x->graph->id;
 	x->serial = __atomic_add_fetch(&execs, 1, __ATOMIC_RELAXED);
-	if (helped != c)
-		add_stream(c);
-	helped = c;
-	for (unsigned int i = 1; i <= x->graph->branches; i++)
+	/* the first branch has one, too, but runs on the launch's (H200) */
+	for (unsigned int i = 0; i <= x->graph->branches; i++)
 		x->branch_stream[i] = add_stream(c);
 	*out = x;
 	return CUDA_SUCCESS;

@@ -119,23 +119,36 @@ static void add_function(CUmodule m, const char *entry)
 	m->function_count++;
 }
 
-static void tell_load(bool compiled, uint64_t start)
+static void tell_load(struct sim_load *load)
 {
 	CUcontext c = sim_context();
-	struct sim_load load = {
-		.compiled = compiled, .device = c ? c->device : 0,
-		.start = start, .end = sim_now(),
-	};
 
+	load->device = c ? c->device : 0;
+	load->end = sim_now();
 	if (sim_hooks())
-		sim_hooks()->load(&load);
+		sim_hooks()->load(load);
+}
+
+/*
+ * The compute cache, of this process alone: what was compiled before comes from
+ * there (H200). It is a set of hashes (FNV-1a); a full one forgets.
+ */
+static bool is_cached(const char *text)
+{
+	static uint64_t seen[256];
+	uint64_t hash = 0xcbf29ce484222325u;
+
+	while (*text)
+		hash = (hash ^ (unsigned char)*text++) * 0x100000001b3u;
+	return __atomic_exchange_n(&seen[hash % 256], hash,
+				   __ATOMIC_RELAXED) == hash;
 }
 
 static CUresult load(CUmodule *out, const void *image)
 {
 	const char *eager = getenv("CUDA_MODULE_LOADING");
 	const char *text = image;
-	uint64_t start = sim_now();
+	struct sim_load load = { .compiled = true, .start = sim_now() };
 	CUmodule m;
 
 	if (!out || !image)
@@ -148,7 +161,8 @@ static CUresult load(CUmodule *out, const void *image)
 		text += 6;
 		add_function(m, text);
 	}
-	tell_load(true, start);
+	load.cached = is_cached(image);
+	tell_load(&load);
 	*out = m;
 	return CUDA_SUCCESS;
 }
@@ -184,10 +198,13 @@ static CUresult find(CUfunction *out, CUmodule m, const char *name)
 	return CUDA_ERROR_NOT_FOUND;
 }
 
-/* The first launch of a kernel waits for running work (H200, lazy loading). */
+/*
+ * Lazy loading, which waits for running work (H200): at the first launch of a
+ * library's kernel, but of a module's when the program asks for it.
+ */
 void sim_load_function(CUfunction f)
 {
-	uint64_t start = sim_now();
+	struct sim_load load = { .start = sim_now() };
 	bool loaded;
 
 	if (__atomic_load_n(&f->loaded, __ATOMIC_ACQUIRE))
@@ -199,7 +216,17 @@ void sim_load_function(CUfunction f)
 	__atomic_store_n(&f->loaded, true, __ATOMIC_RELEASE);
 	sim_load_unlock();
 	if (!loaded)
-		tell_load(false, start);
+		tell_load(&load);
+}
+
+static CUresult find_loaded(CUfunction *out, CUmodule m, const char *name)
+{
+	CUresult r = sim_context() ? find(out, m, name) :
+		CUDA_ERROR_INVALID_CONTEXT;
+
+	if (!r)
+		sim_load_function(*out);
+	return r;
 }
 
 static CUresult attribute(int *out, CUfunction_attribute a, CUfunction f)
@@ -281,7 +308,7 @@ SIM_API(cuModuleLoad, (CUmodule *m, const char *path), load_file(m, path))
 SIM_API(cuModuleUnload, (CUmodule m),
 	(m ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE))
 SIM_API(cuModuleGetFunction, (CUfunction *f, CUmodule m, const char *name),
-	find(f, m, name))
+	find_loaded(f, m, name))
 SIM_API(cuModuleGetFunctionCount, (unsigned int *n, CUmodule m),
 	(*n = m->function_count, CUDA_SUCCESS))
 SIM_API(cuModuleGetLoadingMode, (CUmoduleLoadingMode *m),

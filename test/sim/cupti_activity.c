@@ -119,6 +119,14 @@ static bool is_legacy(unsigned int kind)
 	return false;
 }
 
+/* By the headers of 11.8 and 12.4, of 12.8, and of 13.0. */
+static unsigned int newest_kind(void)
+{
+	uint64_t version = sim_cupti_version();
+
+	return version < 26 ? 52 : version < 130000 ? 54 : 55;
+}
+
 static CUptiResult check_kind(unsigned int kind)
 {
 	unsigned int other = kind == CUPTI_ACTIVITY_KIND_KERNEL ?
@@ -127,7 +135,7 @@ static CUptiResult check_kind(unsigned int kind)
 
 	if (is_legacy(kind))
 		return CUPTI_ERROR_LEGACY_PROFILER_NOT_SUPPORTED;
-	if (!kind || (kind > 55 && kind < SIM_KINDS))
+	if (!kind || (kind > newest_kind() && kind < SIM_KINDS))
 		return CUPTI_ERROR_NOT_COMPATIBLE;
 	if ((kind == CUPTI_ACTIVITY_KIND_KERNEL ||
 	     kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) &&
@@ -213,18 +221,17 @@ static CUptiResult enable_id(unsigned int row, unsigned int count,
 	return CUPTI_SUCCESS;
 }
 
-SIM_EXPORT CUptiResult CUPTIAPI
-cuptiActivityEnableDriverApi(CUpti_CallbackId cbid, uint8_t on)
+SIM_SINCE(23, cuptiActivityEnableDriverApi, (CUpti_CallbackId cbid, uint8_t on))
 {
-	CUptiResult r = sim_refusal(__func__);
+	CUptiResult r = sim_refusal("cuptiActivityEnableDriverApi");
 
 	return r ? r : enable_id(0, CUPTI_DRIVER_TRACE_CBID_SIZE, cbid, on);
 }
 
-SIM_EXPORT CUptiResult CUPTIAPI
-cuptiActivityEnableRuntimeApi(CUpti_CallbackId cbid, uint8_t on)
+SIM_SINCE(23, cuptiActivityEnableRuntimeApi,
+	  (CUpti_CallbackId cbid, uint8_t on))
 {
-	CUptiResult r = sim_refusal(__func__);
+	CUptiResult r = sim_refusal("cuptiActivityEnableRuntimeApi");
 
 	return r ? r : enable_id(1, CUPTI_RUNTIME_TRACE_CBID_SIZE, cbid, on);
 }
@@ -349,10 +356,14 @@ cuptiGetThreadIdType(CUpti_ActivityThreadIdType *type)
 	return CUPTI_SUCCESS;
 }
 
-#define SWITCH(name, target)                                                   \
-	SIM_EXPORT CUptiResult CUPTIAPI name(uint8_t on)                       \
+/*
+ * Of versions: 12.5 for single ids is documented; for the rest, the first of
+ * the libraries 11.8.87, 12.4.127, 12.8.90 and 13.0.85 that exports it.
+ */
+#define SWITCH(since, name, target)                                            \
+	SIM_SINCE(since, name, (uint8_t on))                                   \
 	{                                                                      \
-		CUptiResult r = sim_refusal(__func__);                         \
+		CUptiResult r = sim_refusal(#name);                            \
 									       \
 		if (!r)                                                        \
 			atomic_store(&target, on != 0);                        \
@@ -361,14 +372,14 @@ cuptiGetThreadIdType(CUpti_ActivityThreadIdType *type)
 
 static atomic_bool ignored;
 
-SWITCH(cuptiActivityEnableLatencyTimestamps, latency_times)
-SWITCH(cuptiActivityEnableAllSyncRecords, all_syncs)
-SWITCH(cuptiActivityEnableCudaEventDeviceTimestamps, event_times)
-SWITCH(cuptiActivityEnableLaunchAttributes, ignored)
-SWITCH(cuptiActivityEnableDeviceGraph, ignored)
-SWITCH(cuptiActivityEnableAllocationSource, ignored)
+SWITCH(18, cuptiActivityEnableLatencyTimestamps, latency_times)
+SWITCH(26, cuptiActivityEnableAllSyncRecords, all_syncs)
+SWITCH(130000, cuptiActivityEnableCudaEventDeviceTimestamps, event_times)
+SWITCH(18, cuptiActivityEnableLaunchAttributes, ignored)
+SWITCH(22, cuptiActivityEnableDeviceGraph, ignored)
+SWITCH(26, cuptiActivityEnableAllocationSource, ignored)
 
-SIM_EXPORT CUptiResult CUPTIAPI cuptiActivityEnableHWTrace(uint8_t on)
+SIM_SINCE(26, cuptiActivityEnableHWTrace, (uint8_t on))
 {
 	(void)on;
 	return CUPTI_ERROR_NOT_SUPPORTED;

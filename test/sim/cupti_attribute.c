@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* Activity attributes, with the defaults of 13.0. */
+/* Activity attributes, with the defaults of the version. */
 #include "test/sim/cupti_sim.h"
 
 #include <stdatomic.h>
@@ -24,7 +24,25 @@ static struct attribute attributes[] = {
 	[CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS] = { 8, 16 << 20 },
 };
 
-#define COUNT (sizeof(attributes) / sizeof(attributes[0]))
+/* 11.8 ends before the buffers of threads (12.3), 12.8 behind them. */
+static size_t count(void)
+{
+	uint64_t version = sim_cupti_version();
+
+	if (version < 21)
+		return CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER;
+	if (version < 27)
+		return CUPTI_ACTIVITY_ATTR_DEVICE_BUFFER_SIZE_DEVICE_GRAPHS;
+	return sizeof(attributes) / sizeof(attributes[0]);
+}
+
+/* The default was 0 in 12.4, 1 in 13.0; between them nobody looked. */
+__attribute__((constructor)) static void set_defaults(void)
+{
+	if (sim_cupti_version() < 130000)
+		attributes[CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER]
+			.value = 0;
+}
 
 bool sim_attribute_per_thread(void)
 {
@@ -46,7 +64,7 @@ cuptiActivityGetAttribute(CUpti_ActivityAttribute id, size_t *size, void *out)
 
 	if (r)
 		return r;
-	if (!size || !out || (size_t)id >= COUNT)
+	if (!size || !out || (size_t)id >= count())
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (*size < attributes[id].size)
 		return CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT;
@@ -64,7 +82,7 @@ cuptiActivitySetAttribute(CUpti_ActivityAttribute id, size_t *size, void *in)
 
 	if (r)
 		return r;
-	if (!size || !in || (size_t)id >= COUNT)
+	if (!size || !in || (size_t)id >= count())
 		return CUPTI_ERROR_INVALID_PARAMETER;
 	if (*size < attributes[id].size)
 		return CUPTI_ERROR_PARAMETER_SIZE_NOT_SUFFICIENT;

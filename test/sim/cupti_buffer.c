@@ -50,19 +50,27 @@ static void hand_over(struct sim_buffer **at)
 	pthread_cond_signal(&work);
 }
 
-/* Closed buffers go by themselves, but none before an unfinished one. */
+/* Not before an unfinished one of the same thread; of another's it may. */
+static bool may_go(const struct sim_buffer *b)
+{
+	if (!is_complete(b))
+		return false;
+	for (const struct sim_buffer *o = first; o != b; o = o->next)
+		if (o->thread == b->thread && !is_complete(o))
+			return false;
+	return true;
+}
+
+/* Closed buffers go by themselves. */
 static void hand_over_closed(void)
 {
 	struct sim_buffer **at = &first;
 
 	while (*at) {
-		if ((*at)->slot) {
+		if (!(*at)->slot && may_go(*at))
+			hand_over(at);
+		else
 			at = &(*at)->next;
-			continue;
-		}
-		if (!is_complete(*at))
-			return;
-		hand_over(at);
 	}
 }
 
@@ -199,6 +207,7 @@ static struct sim_buffer *new_buffer(struct sim_buffer **slot)
 	b->size = size;
 	b->limit = limit;
 	b->slot = slot;
+	b->thread = slot == &shared ? 0 : gettid();
 	*slot = b;
 	*last = b;
 	last = &b->next;
@@ -211,7 +220,7 @@ static bool fits(const struct sim_buffer *b, size_t size)
 	       (!b->limit || b->records < b->limit);
 }
 
-static struct sim_buffer *buffer_for(size_t size)
+static struct sim_buffer *buffer_for(size_t size, bool *is_new)
 {
 	struct sim_buffer **slot = active_slot();
 
@@ -221,6 +230,7 @@ static struct sim_buffer *buffer_for(size_t size)
 		close_buffer(*slot);
 		pthread_cond_signal(&work);
 	}
+	*is_new = true;
 	if (!new_buffer(slot))
 		return NULL;
 	return fits(*slot, size) ? *slot : NULL;
@@ -247,18 +257,9 @@ static bool wants_drop(void)
 	return every && ++record_count % every == 0;
 }
 
-void sim_record_add(const void *record, size_t size, uint64_t end)
+static void append(struct sim_buffer *b, const void *record, size_t size,
+		   uint64_t end)
 {
-	struct sim_buffer *b;
-
-	pthread_once(&once, start);
-	pthread_mutex_lock(&lock);
-	b = request ? buffer_for(size) : NULL;
-	if (!b || wants_drop()) {
-		dropped += request != NULL;
-		pthread_mutex_unlock(&lock);
-		return;
-	}
 	memcpy(b->memory + b->used, record, size);
 	if (end)
 		add_pending(b, end);
@@ -266,6 +267,41 @@ void sim_record_add(const void *record, size_t size, uint64_t end)
 		b->end = end;
 	b->used += size;
 	b->records++;
+}
+
+/*
+ * That a buffer was asked for is told behind the record that needed it (H200);
+ * from 12.6 on, by its release notes.
+ */
+static void append_request(struct sim_buffer *b, uint64_t since)
+{
+	CUpti_ActivityOverhead3 r = sim_overhead(
+		CUPTI_ACTIVITY_OVERHEAD_ACTIVITY_BUFFER_REQUEST, since,
+		sim_now());
+	size_t size = sim_record_size(r.kind);
+
+	if (sim_kind_is_on(r.kind) && sim_cupti_version() >= 24 &&
+	    fits(b, size))
+		append(b, &r, size, 0);
+}
+
+void sim_record_add(const void *record, uint64_t end)
+{
+	size_t size = sim_record_size(((const CUpti_Activity *)record)->kind);
+	uint64_t since = sim_now();
+	struct sim_buffer *b;
+	bool is_new = false;
+
+	pthread_once(&once, start);
+	pthread_mutex_lock(&lock);
+	b = request ? buffer_for(size, &is_new) : NULL;
+	if (!b || wants_drop()) {
+		dropped += request != NULL;
+	} else {
+		append(b, record, size, end);
+		if (is_new)
+			append_request(b, since);
+	}
 	pthread_mutex_unlock(&lock);
 }
 
@@ -306,15 +342,21 @@ static void wait_for_worker(void)
 
 void sim_buffers_flush(bool forced)
 {
+	struct sim_buffer **at = &first;
+
 	pthread_once(&once, start);
 	while (owner != getpid())	/* a forked child hangs, as there */
 		pause();
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&lock);
-	while (first && (forced || is_complete(first))) {
-		if (!is_complete(first))
-			cut_unfinished(first);
-		hand_over(&first);
+	while (*at) {
+		if (!forced && !may_go(*at)) {
+			at = &(*at)->next;
+			continue;
+		}
+		if (!is_complete(*at))
+			cut_unfinished(*at);
+		hand_over(at);
 	}
 	wait_for_worker();
 	pthread_mutex_unlock(&lock);

@@ -102,9 +102,8 @@ SIM_EXPORT CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle *out,
 	return CUPTI_SUCCESS;
 }
 
-SIM_EXPORT CUptiResult CUPTIAPI
-cuptiSubscribe_v2(CUpti_SubscriberHandle *out, CUpti_CallbackFunc f, void *data,
-		  CUpti_SubscriberParams *p)
+SIM_SINCE(130000, cuptiSubscribe_v2, (CUpti_SubscriberHandle *out,
+	CUpti_CallbackFunc f, void *data, CUpti_SubscriberParams *p))
 {
 	const char *holder = getenv("SIM_SUBSCRIBER");
 

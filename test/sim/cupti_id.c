@@ -87,8 +87,7 @@ SIM_EXPORT CUptiResult CUPTIAPI cuptiGetGraphId(CUgraph g, uint32_t *id)
 	return give(sim_graph_id(g), id);
 }
 
-SIM_EXPORT CUptiResult CUPTIAPI cuptiGetGraphExecId(CUgraphExec x,
-						    uint32_t *id)
+SIM_SINCE(22, cuptiGetGraphExecId, (CUgraphExec x, uint32_t *id))
 {
 	return give(sim_exec_id(x), id);
 }

@@ -45,7 +45,7 @@ static void add_device(unsigned int d)
 	};
 
 	fill_limits(&r, d);
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
 static void add_context(const struct sim_context_row *c)
@@ -58,7 +58,7 @@ static void add_context(const struct sim_context_row *c)
 		.numMultiprocessors = 132,
 	};
 
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
 static void add_stream(const struct sim_stream_row *s, unsigned int corr)
@@ -70,7 +70,7 @@ static void add_stream(const struct sim_stream_row *s, unsigned int corr)
 		.correlationId = corr,
 	};
 
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
 static void dump_devices(void)
@@ -122,14 +122,22 @@ static void new_context(const struct sim_context_row *c)
 		add_context(c);
 }
 
+/* Calls have numbers only while something needs them (H200). */
+static bool calls_are_numbered(void)
+{
+	return sim_kind_is_on(CUPTI_ACTIVITY_KIND_DRIVER) ||
+	       sim_kind_is_on(CUPTI_ACTIVITY_KIND_RUNTIME) ||
+	       sim_kind_is_on(CUPTI_ACTIVITY_KIND_KERNEL) ||
+	       sim_kind_is_on(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+}
+
 static void new_stream(const struct sim_resource *r)
 {
 	struct sim_call *c = sim_current_call();
-	bool api = sim_kind_is_on(CUPTI_ACTIVITY_KIND_DRIVER) ||
-		sim_kind_is_on(CUPTI_ACTIVITY_KIND_RUNTIME);
 
 	if (sim_kind_is_on(CUPTI_ACTIVITY_KIND_STREAM))
-		add_stream(r->stream, c && api ? c->correlation : 0);
+		add_stream(r->stream, c && calls_are_numbered() ?
+			   c->correlation : 0);
 }
 
 void sim_on_resource(const struct sim_resource *r)

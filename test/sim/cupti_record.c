@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-/* What the driver tells, turned into activity records in 13.0's layouts. */
+/* What the driver tells, turned into activity records (cupti_layout.c). */
 #include "test/sim/cupti_sim.h"
 
 #include <stdatomic.h>
@@ -8,66 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The layouts that the offset table of the collector was written for. */
-_Static_assert(sizeof(CUpti_ActivityKernel10) == 216, "kernel");
-_Static_assert(sizeof(CUpti_ActivityMemcpy6) == 96, "memcpy");
-_Static_assert(sizeof(CUpti_ActivityMemcpyPtoP4) == 96, "memcpy2");
-_Static_assert(sizeof(CUpti_ActivityMemset4) == 88, "memset");
-_Static_assert(sizeof(CUpti_ActivityAPI) == 40, "api");
-_Static_assert(sizeof(CUpti_ActivitySynchronization2) == 56, "sync");
-_Static_assert(sizeof(CUpti_ActivityCudaEvent2) == 56, "event");
-_Static_assert(sizeof(CUpti_ActivityGraphTrace2) == 56, "graph");
-_Static_assert(sizeof(CUpti_ActivityMemory4) == 128, "memory");
-_Static_assert(sizeof(CUpti_ActivityMemoryPool3) == 80, "pool");
-_Static_assert(sizeof(CUpti_ActivityOverhead3) == 56, "overhead");
-_Static_assert(sizeof(CUpti_ActivityJit2) == 72, "jit");
-_Static_assert(sizeof(CUpti_ActivityDevice5) == 184, "device");
-_Static_assert(sizeof(CUpti_ActivityContext3) == 32, "context");
-_Static_assert(sizeof(CUpti_ActivityStream) == 24, "stream");
-
 static atomic_uint next_correlation = 1;
-
-size_t sim_record_size(unsigned int kind)
-{
-	switch (kind) {
-	case CUPTI_ACTIVITY_KIND_KERNEL:
-	case CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL:
-		return sizeof(CUpti_ActivityKernel10);
-	case CUPTI_ACTIVITY_KIND_MEMCPY:
-		return sizeof(CUpti_ActivityMemcpy6);
-	case CUPTI_ACTIVITY_KIND_MEMCPY2:
-		return sizeof(CUpti_ActivityMemcpyPtoP4);
-	case CUPTI_ACTIVITY_KIND_MEMSET:
-		return sizeof(CUpti_ActivityMemset4);
-	case CUPTI_ACTIVITY_KIND_DRIVER:
-	case CUPTI_ACTIVITY_KIND_RUNTIME:
-		return sizeof(CUpti_ActivityAPI);
-	case CUPTI_ACTIVITY_KIND_SYNCHRONIZATION:
-		return sizeof(CUpti_ActivitySynchronization2);
-	case CUPTI_ACTIVITY_KIND_CUDA_EVENT:
-		return sizeof(CUpti_ActivityCudaEvent2);
-	case CUPTI_ACTIVITY_KIND_GRAPH_TRACE:
-		return sizeof(CUpti_ActivityGraphTrace2);
-	case CUPTI_ACTIVITY_KIND_MEMORY2:
-		return sizeof(CUpti_ActivityMemory4);
-	case CUPTI_ACTIVITY_KIND_MEMORY_POOL:
-		return sizeof(CUpti_ActivityMemoryPool3);
-	case CUPTI_ACTIVITY_KIND_DEVICE:
-		return sizeof(CUpti_ActivityDevice5);
-	case CUPTI_ACTIVITY_KIND_CONTEXT:
-		return sizeof(CUpti_ActivityContext3);
-	case CUPTI_ACTIVITY_KIND_STREAM:
-		return sizeof(CUpti_ActivityStream);
-	case CUPTI_ACTIVITY_KIND_OVERHEAD:
-		return sizeof(CUpti_ActivityOverhead3);
-	case CUPTI_ACTIVITY_KIND_JIT:
-		return sizeof(CUpti_ActivityJit2);
-	case CUPTI_ACTIVITY_KIND_EXTERNAL_CORRELATION:
-		return sizeof(CUpti_ActivityExternalCorrelation);
-	default:
-		return 0;
-	}
-}
 
 /* The kernel kind that is on, or 0. */
 static unsigned int kernel_kind(void)
@@ -134,7 +75,7 @@ static void add_kernel(const struct sim_op *op, unsigned int kind)
 	spoil_times(&k, nth);
 	if (nth == sim_env_number("SIM_KEEP_OPEN", 0))
 		end = UINT64_MAX;
-	sim_record_add(&k, sizeof(k), end);
+	sim_record_add(&k, end);
 }
 
 static void add_copy(const struct sim_op *op)
@@ -152,7 +93,7 @@ static void add_copy(const struct sim_op *op)
 		.channelType = op->channel, .copyCount = 1,
 	};
 
-	sim_record_add(&m, sizeof(m), op->end);
+	sim_record_add(&m, op->end);
 }
 
 static void add_peer_copy(const struct sim_op *op)
@@ -171,7 +112,7 @@ static void add_peer_copy(const struct sim_op *op)
 		.channelType = op->channel,
 	};
 
-	sim_record_add(&m, sizeof(m), op->end);
+	sim_record_add(&m, op->end);
 }
 
 static void add_set(const struct sim_op *op)
@@ -187,7 +128,7 @@ static void add_set(const struct sim_op *op)
 		.channelType = op->channel,
 	};
 
-	sim_record_add(&m, sizeof(m), op->end);
+	sim_record_add(&m, op->end);
 }
 
 static void add_graph(const struct sim_op *op)
@@ -202,7 +143,7 @@ static void add_graph(const struct sim_op *op)
 		.endContextId = op->context,
 	};
 
-	sim_record_add(&g, sizeof(g), op->end);
+	sim_record_add(&g, op->end);
 }
 
 static void on_op(const struct sim_op *op)
@@ -252,7 +193,7 @@ static void add_external(const struct sim_call *c)
 	for (unsigned int k = 0; k < CUPTI_EXTERNAL_CORRELATION_KIND_SIZE; k++)
 		if (sim_push_count(k, &x.externalId)) {
 			x.externalKind = k;
-			sim_record_add(&x, sizeof(x), 0);
+			sim_record_add(&x, 0);
 		}
 }
 
@@ -272,7 +213,7 @@ static void on_leave(struct sim_call *c, unsigned int result)
 		return;
 	a.end = sim_cupti_now();
 	add_external(c);
-	sim_record_add(&a, sizeof(a), 0);
+	sim_record_add(&a, 0);
 }
 
 static unsigned int call_correlation(void)
@@ -312,7 +253,7 @@ static void on_sync(const struct sim_sync *s)
 	sim_cupti_clock_check();
 	r.start = sim_cupti_time(s->start);
 	r.end = sim_cupti_time(s->end);
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
 static void on_event(const struct sim_event_record *e)
@@ -328,7 +269,7 @@ static void on_event(const struct sim_event_record *e)
 		return;
 	if (sim_event_times())
 		r.deviceTimestamp = sim_cupti_time(e->time);
-	sim_record_add(&r, sizeof(r), sim_event_times() ? e->time : 0);
+	sim_record_add(&r, sim_event_times() ? e->time : 0);
 }
 
 static void add_pool(const struct sim_memory *m)
@@ -344,7 +285,7 @@ static void add_pool(const struct sim_memory *m)
 	};
 
 	if (sim_kind_is_on(CUPTI_ACTIVITY_KIND_MEMORY_POOL))
-		sim_record_add(&r, sizeof(r), 0);
+		sim_record_add(&r, 0);
 }
 
 static void on_memory(const struct sim_memory *m)
@@ -370,23 +311,32 @@ static void on_memory(const struct sim_memory *m)
 			CUPTI_ACTIVITY_MEMORY_POOL_TYPE_LOCAL;
 		r.memoryPoolConfig.address = m->pool;
 	}
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
-static void add_overhead(const struct sim_load *l)
+CUpti_ActivityOverhead3 sim_overhead(unsigned int kind, uint64_t start,
+				     uint64_t end)
 {
-	CUpti_ActivityOverhead3 r = {
+	return (CUpti_ActivityOverhead3){
 		.kind = CUPTI_ACTIVITY_KIND_OVERHEAD,
-		.overheadKind = CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING,
+		.overheadKind = (CUpti_ActivityOverheadKind)kind,
 		.objectKind = CUPTI_ACTIVITY_OBJECT_THREAD,
 		.objectId.pt.processId = (uint32_t)getpid(),
 		.objectId.pt.threadId = sim_thread_id(),
-		.start = sim_cupti_time(l->start),
-		.end = sim_cupti_time(l->end),
+		.start = sim_cupti_time(start), .end = sim_cupti_time(end),
 		.correlationId = call_correlation(),
 	};
+}
 
-	sim_record_add(&r, sizeof(r), 0);
+/* 11.8 has no such overhead; seen in the headers of 12.4. */
+static void add_load(const struct sim_load *l)
+{
+	CUpti_ActivityOverhead3 r = sim_overhead(
+		CUPTI_ACTIVITY_OVERHEAD_LAZY_FUNCTION_LOADING, l->start,
+		l->end);
+
+	if (sim_cupti_version() >= 22)
+		sim_record_add(&r, 0);
 }
 
 static void add_jit(const struct sim_load *l)
@@ -394,14 +344,16 @@ static void add_jit(const struct sim_load *l)
 	CUpti_ActivityJit2 r = {
 		.kind = CUPTI_ACTIVITY_KIND_JIT,
 		.jitEntryType = CUPTI_ACTIVITY_JIT_ENTRY_PTX_TO_CUBIN,
-		.jitOperationType = CUPTI_ACTIVITY_JIT_OPERATION_COMPILE,
+		.jitOperationType = l->cached ?
+			CUPTI_ACTIVITY_JIT_OPERATION_CACHE_LOAD :
+			CUPTI_ACTIVITY_JIT_OPERATION_COMPILE,
 		.deviceId = l->device, .start = sim_cupti_time(l->start),
 		.end = sim_cupti_time(l->end),
 		.correlationId = call_correlation(),
 		.processId = (uint32_t)getpid(), .threadId = sim_thread_id(),
 	};
 
-	sim_record_add(&r, sizeof(r), 0);
+	sim_record_add(&r, 0);
 }
 
 static void on_load(const struct sim_load *l)
@@ -410,7 +362,7 @@ static void on_load(const struct sim_load *l)
 	if (l->compiled && sim_kind_is_on(CUPTI_ACTIVITY_KIND_JIT))
 		add_jit(l);
 	else if (!l->compiled && sim_kind_is_on(CUPTI_ACTIVITY_KIND_OVERHEAD))
-		add_overhead(l);
+		add_load(l);
 }
 
 /* A graph that was instantiated before GRAPH_TRACE came on: the real crash. */

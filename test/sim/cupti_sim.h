@@ -5,7 +5,8 @@
  * A record gets its final times when its work is submitted, since the
  * simulator knows the future; it counts as complete when that time has come.
  * Buffers belong to the launching thread (or to all, attribute 9 = 0) and are
- * handed back by the one worker thread, oldest first.
+ * handed back by the one worker thread, oldest first; unfinished work holds
+ * back the later buffers of its own thread only.
  */
 #ifndef GPUTRACE_TEST_SIM_CUPTI_SIM_H
 #define GPUTRACE_TEST_SIM_CUPTI_SIM_H
@@ -17,6 +18,20 @@
 
 #define SIM_KINDS 64
 
+/*
+ * A function that CUPTI has from `version` on: before, dlsym finds nothing,
+ * since the resolver of its address answers NULL. The body follows.
+ */
+#define SIM_SINCE(version, name, parameters)                                   \
+	static CUptiResult CUPTIAPI name##_is parameters;                      \
+	__attribute__((used)) static __typeof__(&name) name##_find(void)       \
+	{                                                                      \
+		return sim_cupti_version() >= (version) ? name##_is : NULL;    \
+	}                                                                      \
+	SIM_EXPORT __attribute__((ifunc(#name "_find")))                       \
+	CUptiResult CUPTIAPI name parameters;                                  \
+	static CUptiResult CUPTIAPI name##_is parameters
+
 /* What a record of the GPU needs until it is complete. */
 struct sim_pending {
 	size_t offset;
@@ -26,6 +41,7 @@ struct sim_pending {
 struct sim_buffer {
 	struct sim_buffer *next;	/* in the order of their requests */
 	struct sim_buffer **slot;	/* where it is the active one, or NULL */
+	int thread;			/* whose it is, 0: everybody's */
 	uint8_t *memory;
 	size_t size, used, limit, records;
 	uint64_t end;			/* of the last record to complete */
@@ -35,7 +51,7 @@ struct sim_buffer {
 
 /* cupti_buffer.c */
 /* A copy of `record` goes into the thread's buffer; end 0: complete now. */
-void sim_record_add(const void *record, size_t size, uint64_t end);
+void sim_record_add(const void *record, uint64_t end);
 void sim_buffers_flush(bool forced);
 void sim_buffers_forget(void);		/* cuptiFinalize */
 size_t sim_dropped_take(void);
@@ -67,6 +83,11 @@ void sim_cupti_clock_check(void);
 
 /* cupti_record.c */
 extern const struct sim_hooks sim_cupti_hooks;
+/* Work of the tracing itself, or of the driver; monotonic times. */
+CUpti_ActivityOverhead3 sim_overhead(unsigned int kind, uint64_t start,
+				     uint64_t end);
+
+/* cupti_layout.c: in the chosen version; 0 if the kind has no record. */
 size_t sim_record_size(unsigned int kind);
 
 /* cupti_object.c */

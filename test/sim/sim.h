@@ -94,6 +94,7 @@ struct sim_memory {
 /* Work that the driver does for itself; monotonic times. */
 struct sim_load {
 	bool compiled;			/* PTX to machine code, else a load */
+	bool cached;			/* compiled before, found in the cache */
 	unsigned int device;
 	uint64_t start, end;
 };

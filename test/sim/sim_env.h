@@ -10,8 +10,9 @@
  *                          u64 named `..._ns`; default 5000
  *   SIM_LAUNCH_NS=N        CPU time of a launch, default 1500
  *   SIM_LATENCY_NS=N       from submission to start, default 3000
- *   SIM_CUPTI_VERSION=N    cuptiGetVersion, default 130001; records keep the
- *                          layout of 13.0, which is append-only
+ *   SIM_CUPTI_VERSION=N    cuptiGetVersion, default 130001; 18 (11.8), 22
+ *                          (12.4), 26 (12.8) ... have that version's records
+ *                          (cupti_layout.c), attributes and functions
  *
  * Faults
  *   SIM_ERROR=NAME=CODE[@N][,...]   that call (cuda or cupti) gives CODE,

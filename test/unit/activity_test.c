@@ -84,6 +84,50 @@ static void test_kernel_118(void)
 	activity_set_version(130001);
 }
 
+/* The rest that later versions appended, likewise. */
+static void test_others_118(void)
+{
+	uint8_t record[256];
+	uint32_t *kind = (uint32_t *)record;
+
+	for (unsigned int i = 0; i < sizeof record; i++)
+		record[i] = (uint8_t)i;
+	activity_set_version(18);
+	*kind = CUPTI_ACTIVITY_KIND_MEMCPY;
+	DECODE(record);
+	CHECK_EQ(out.copy.count, 1);
+	*kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE;
+	DECODE(record);
+	CHECK_EQ(out.graph.end_device, out.graph.op.device);
+	CHECK_EQ(out.graph.end_context, out.graph.op.context);
+	*kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+	DECODE(record);
+	CHECK(!out.sync.event_sync_id && !out.sync.result);
+	*kind = CUPTI_ACTIVITY_KIND_CUDA_EVENT;
+	DECODE(record);
+	CHECK_EQ(out.event.event_sync_id, 0);
+	*kind = CUPTI_ACTIVITY_KIND_CONTEXT;
+	DECODE(record);
+	CHECK(!out.context.parent && !out.context.is_green &&
+	      !out.context.nr_sm);
+	*kind = CUPTI_ACTIVITY_KIND_OVERHEAD;
+	DECODE(record);
+	CHECK_EQ(out.overhead.correlation, 0);
+	*kind = CUPTI_ACTIVITY_KIND_JIT;
+	DECODE(record);
+	CHECK(!out.jit.pid && !out.jit.tid);
+	/* 12.4: half of these are there */
+	activity_set_version(22);
+	*kind = CUPTI_ACTIVITY_KIND_CONTEXT;
+	DECODE(record);
+	CHECK(out.context.parent && out.context.is_green &&
+	      !out.context.nr_sm);
+	*kind = CUPTI_ACTIVITY_KIND_SYNCHRONIZATION;
+	DECODE(record);
+	CHECK(!out.sync.event_sync_id && !out.sync.result);
+	activity_set_version(130001);
+}
+
 static void test_copies(void)
 {
 	CUpti_ActivityMemcpy6 r = {
@@ -332,6 +376,7 @@ int main(void)
 {
 	test_kernel();
 	test_kernel_118();
+	test_others_118();
 	test_copies();
 	test_sets_and_graphs();
 	test_calls();

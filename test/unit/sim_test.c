@@ -37,6 +37,8 @@ static const char ptx[] =
 
 static CUpti_ActivityKernel10 kernels[KERNELS];
 static unsigned int kernel_count;
+static ptrdiff_t stride;	/* from a kernel's record to the next one */
+static void *library;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int refuse;
 static CUfunction timed, plain;
@@ -44,13 +46,12 @@ static CUcontext context;
 
 static void load_cupti(void)
 {
-	void *h = dlopen("libcupti.so.13", RTLD_NOW);
-
-	if (!h) {
+	library = dlopen("libcupti.so.13", RTLD_NOW);
+	if (!library) {
 		fprintf(stderr, "%s\n", dlerror());
 		exit(EXIT_FAILURE);
 	}
-#define F(n) n = (__typeof__(n))dlsym(h, "cupti" #n);
+#define F(n) n = (__typeof__(n))dlsym(library, "cupti" #n);
 	CALLS(F)
 #undef F
 }
@@ -65,15 +66,19 @@ static void CUPTIAPI requested(uint8_t **buffer, size_t *size, size_t *limit)
 static void CUPTIAPI completed(CUcontext c, uint32_t stream, uint8_t *buffer,
 			       size_t size, size_t valid)
 {
-	CUpti_Activity *a = NULL;
+	CUpti_Activity *a = NULL, *last;
 
 	(void)c;
 	(void)stream;
 	(void)size;
 	pthread_mutex_lock(&lock);
-	while (valid && !ActivityGetNextRecord(buffer, valid, &a))
+	for (last = NULL; valid && !ActivityGetNextRecord(buffer, valid, &a);
+	     last = a) {
 		if (a->kind == KERNEL && kernel_count < KERNELS)
 			memcpy(&kernels[kernel_count++], a, sizeof(*kernels));
+		if (last)
+			stride = (char *)a - (char *)last;
+	}
 	pthread_mutex_unlock(&lock);
 	free(buffer);
 }
@@ -109,7 +114,6 @@ static void open_gpu(void)
 	OK(cuModuleLoadData(&module, ptx));
 	OK(cuModuleGetFunction(&timed, module, "timed"));
 	OK(cuModuleGetFunction(&plain, module, "plain"));
-	/* the first launch of each loads it */
 	launch(timed, NULL, 1000);
 	launch(plain, NULL, 0);
 	OK(cuCtxSynchronize());
@@ -383,6 +387,38 @@ static void refused_26(void)
 	_exit(9);		/* not reached */
 }
 
+/*
+ * What NVIDIA's libraries of 11.8.87, 12.4.127, 12.8.90 and 13.0.85 export,
+ * and the sizes that their headers give the newest kernel record.
+ */
+static void generations(void)
+{
+	static const struct {
+		const char *name;
+		uint32_t since;
+	} functions[] = {
+		{ "cuptiActivityEnableAndDump", 18 },
+		{ "cuptiActivityEnableLatencyTimestamps", 18 },
+		{ "cuptiActivityEnableDeviceGraph", 22 },
+		{ "cuptiGetGraphExecId", 22 },
+		{ "cuptiActivityEnableDriverApi", 26 },
+		{ "cuptiActivityEnableRuntimeApi", 26 },
+		{ "cuptiActivityEnableAllSyncRecords", 26 },
+		{ "cuptiActivityEnableHWTrace", 26 },
+		{ "cuptiActivityEnableCudaEventDeviceTimestamps", 130001 },
+		{ "cuptiSubscribe_v2", 130001 },
+	};
+	uint32_t version = 0;
+
+	OK(GetVersion(&version));
+	for (size_t i = 0; i < sizeof(functions) / sizeof(*functions); i++)
+		CHECK_EQ(dlsym(library, functions[i].name) != NULL,
+			 version >= functions[i].since);
+	four();
+	CHECK_EQ(count(), 4);
+	CHECK_EQ(stride, version == 18 ? 200 : version < 130000 ? 208 : 216);
+}
+
 static const struct test {
 	void (*run)(void);
 	const char *variable, *value;
@@ -401,6 +437,10 @@ static const struct test {
 	{ raw_names, "SIM_NAME_RAW", "1", 0 }, { dropped, "SIM_DROP", "2", 0 },
 	{ silent, "SIM_SILENT_AFTER", "1", 0 },
 	{ refused_26, "SIM_CUPTI_VERSION", "26", SIGSEGV },
+	{ generations, "SIM_CUPTI_VERSION", "18", 0 },
+	{ generations, "SIM_CUPTI_VERSION", "22", 0 },
+	{ generations, "SIM_CUPTI_VERSION", "26", 0 },
+	{ generations, "SIM_CUPTI_VERSION", "130001", 0 },
 };
 
 static void run(const struct test *t)
