@@ -17,7 +17,7 @@
 #define FIRST_LINE_NS 100000000u
 
 /* Lines in turn; a reader that sleeps while 15 newer ones are made (15 s)
- * would see a torn one. */
+ * reads again: its line is overwritten. */
 #define NR_LINES 16
 
 /* Steering: at most 0.1 %, so that durations stay true; an error beyond 10 ms
@@ -27,8 +27,8 @@
 #define JUMP_NS 10000000
 
 struct line {
-	uint64_t counter, ns;           /* where it starts */
-	uint64_t rate;                  /* ns a count, in units of 2^-32 */
+	_Atomic uint64_t counter, ns;   /* where it starts */
+	_Atomic uint64_t rate;          /* ns a count, in units of 2^-32 */
 };
 
 /* REALTIME minus BOOTTIME at clock_init(). */
@@ -112,15 +112,21 @@ void clock_init(void)
 			      memory_order_relaxed);
 }
 
-/* BOOTTIME as the line says; a counter read before its start is its start. */
-static uint64_t on_line(const struct line *line, uint64_t counter)
+/* BOOTTIME as the line says; a counter read before its start is its start.
+ * What clock_adjust() stores into a line is not visible before the number of
+ * the line before it: acquire here, release there. */
+static uint64_t on_line(struct line *line, uint64_t counter)
 {
-	int64_t past = (int64_t)(counter - line->counter);
+	uint64_t start = atomic_load_explicit(&line->counter,
+					      memory_order_acquire);
+	uint64_t ns = atomic_load_explicit(&line->ns, memory_order_acquire);
+	uint64_t rate = atomic_load_explicit(&line->rate,
+					     memory_order_acquire);
+	int64_t past = (int64_t)(counter - start);
 
 	if (past < 0)
 		past = 0;
-	return line->ns + (uint64_t)((unsigned __int128)(uint64_t)past *
-				     line->rate >> 32);
+	return ns + (uint64_t)((unsigned __int128)(uint64_t)past * rate >> 32);
 }
 
 static uint64_t boottime_ns(void)
@@ -128,8 +134,16 @@ static uint64_t boottime_ns(void)
 	/* Pairs with the release store in clock_adjust(). */
 	uint32_t nr = atomic_load_explicit(&nr_made, memory_order_acquire);
 
-	return nr ? on_line(&lines[nr % NR_LINES], read_counter()) :
-		read_ns(CLOCK_BOOTTIME);
+	while (nr) {
+		uint64_t ns = on_line(&lines[nr % NR_LINES], read_counter());
+		uint32_t newest = atomic_load_explicit(&nr_made,
+						       memory_order_acquire);
+
+		if (newest - nr < NR_LINES - 1)
+			return ns;
+		nr = newest;
+	}
+	return read_ns(CLOCK_BOOTTIME);
 }
 
 uint64_t clock_now_ns(void)
@@ -153,7 +167,7 @@ void clock_adjust(void)
 {
 	uint32_t nr = atomic_load_explicit(&nr_made, memory_order_relaxed);
 	struct line *line = &lines[(nr + 1) % NR_LINES];
-	uint64_t counter, ns, rate;
+	uint64_t counter, ns, rate, start_ns;
 	int64_t error_ns;
 
 	if (!counter_is_usable)
@@ -164,14 +178,16 @@ void clock_adjust(void)
 	rate = (uint64_t)(((unsigned __int128)(ns - first_ns) << 32) /
 			  (counter - first_counter));
 	/* The first line starts 1 us ahead: no reading before is later. */
-	line->ns = nr ? on_line(&lines[nr % NR_LINES], counter) : ns + 1000;
-	error_ns = (int64_t)(ns - line->ns);
+	start_ns = nr ? on_line(&lines[nr % NR_LINES], counter) : ns + 1000;
+	error_ns = (int64_t)(ns - start_ns);
 	if (error_ns > JUMP_NS) {
-		line->ns = ns;
+		start_ns = ns;
 		error_ns = 0;
 	}
-	line->counter = counter;
-	line->rate = steered(rate, error_ns);
+	atomic_store_explicit(&line->counter, counter, memory_order_release);
+	atomic_store_explicit(&line->ns, start_ns, memory_order_release);
+	atomic_store_explicit(&line->rate, steered(rate, error_ns),
+			      memory_order_release);
 	atomic_store_explicit(&nr_made, nr + 1, memory_order_release);
 }
 

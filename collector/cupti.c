@@ -23,10 +23,10 @@
 #define STOP_WAIT_NS 1000000000u
 
 /*
- * With a kernel in flight a plain flush returns nothing at all; a forced one
- * returns the rest but ends that kernel's record without its times.  5 s: no
- * single kernel of a healthy program runs so long, a persistent or hung one
- * does.
+ * With a kernel in flight a plain flush returns nothing of the thread that
+ * launched it; a forced one returns the rest, but ends that kernel's record
+ * without its times.  5 s: no single kernel of a healthy program runs so
+ * long, a persistent or hung one does.
  */
 #define FORCE_AFTER_NS 5000000000u
 
@@ -123,24 +123,20 @@ static void flush_forced(void)
 	wait_for_buffers(clock_now_ns() + 50 * LOOK_NS);
 }
 
-/* Every flush_ns.  Where plain flushes have returned nothing for long
- * although CUPTI holds records, one forced flush. */
+/*
+ * Every flush_ns.  A plain flush returns all buffers but those that hold a
+ * record of work in flight (each thread has buffers of its own): one that
+ * stays away for long, or too many of them, and a flush is forced.
+ */
 static void flush_periodically(void)
 {
-	static uint64_t seen, stuck_since_ns;
-	uint64_t now_ns;
+	uint64_t oldest_ns;
 
 	flush(0);
-	now_ns = clock_now_ns();
-	if (pool_completed() != seen || !pool_outstanding() ||
-	    !stuck_since_ns) {
-		seen = pool_completed();
-		stuck_since_ns = now_ns;
-	} else if (now_ns - stuck_since_ns > FORCE_AFTER_NS ||
-		   pool_use() > 75) {
+	oldest_ns = pool_oldest_ns();
+	if ((oldest_ns != UINT64_MAX &&
+	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
 		flush_forced();
-		stuck_since_ns = now_ns;
-	}
 }
 
 /* The second half of cupti_stop(): unless a new start came in between. */
@@ -153,10 +149,12 @@ static void complete_stop(void)
 		wait_for_buffers(clock_now_ns() + LOOK_NS);
 	} while (pool_outstanding() && clock_now_ns() < until_ns &&
 		 atomic_load(&request) == STOP);
+	/* Outside the lock: it may hang as long as the GPU does, and a start
+	 * must not. */
+	if (pool_outstanding() && atomic_load(&request) == STOP)
+		flush_forced();
 	pthread_mutex_lock(&control);
 	if (atomic_load(&request) == STOP) {
-		if (pool_outstanding())
-			flush_forced();
 		cupti_kinds_disable();
 		atomic_store(&is_on, 0);
 		atomic_store(&request, NOTHING);
@@ -235,9 +233,11 @@ static int subscribe_profiler_api(void)
 void cupti_give_way(void)
 {
 	CUpti_SubscriberHandle ours = atomic_exchange(&subscriber, NULL);
+	int saved = errno;
 
 	if (ours && !atomic_load(&is_dead))
 		cupti_api()->Unsubscribe(ours);
+	errno = saved;
 }
 
 static void set_attribute(CUpti_ActivityAttribute attribute, uint8_t value)
@@ -281,8 +281,11 @@ int cupti_attach(const struct cupti_options *given)
 		return error;
 	activity_set_version(cupti_api_version());
 	error = pool_init(options.buffer_bytes);
-	if (error)
+	if (error) {
+		log_line(LOG_WARN, "not tracing: no memory for buffers; set "
+			 "GPUTRACE_BUFFER to less");
 		return error;
+	}
 	api_calls_init(options.api_all);
 	cupti_kinds_select(&options);
 	/* Once for the life of the process, before any kind is on: a second
@@ -291,8 +294,13 @@ int cupti_attach(const struct cupti_options *given)
 		cupti_api()->ActivityRegisterTimestampCallback(timestamp);
 	if (options.on_profiler_api)
 		error = subscribe_profiler_api();
-	if (!error)
-		error = own_thread_start("gputrace-flush", run_flushes, NULL);
+	if (error)
+		return error;
+	error = own_thread_start("gputrace-flush", run_flushes, NULL);
+	if (error) {
+		cupti_give_way();
+		log_line(LOG_WARN, "not tracing: no thread could be started");
+	}
 	return error;
 }
 
@@ -323,6 +331,7 @@ int cupti_start(void)
 	}
 	pthread_mutex_unlock(&control);
 	wait_wake(&wake);
+	activity_wake();        /* the writer looks which ranges are open */
 	return error;
 }
 

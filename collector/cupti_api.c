@@ -80,14 +80,22 @@ const char *cupti_text(CUptiResult result)
 
 bool cupti_stream_id(void *stream, uint32_t *id)
 {
-	return bound.GetStreamIdEx &&
+	int saved = errno;
+	bool found = bound.GetStreamIdEx &&
 		bound.GetStreamIdEx(NULL, stream, 0, id) == CUPTI_SUCCESS;
+
+	errno = saved;
+	return found;
 }
 
 bool cupti_context_id(void *context, uint32_t *id)
 {
-	return bound.GetContextId &&
+	int saved = errno;
+	bool found = bound.GetContextId &&
 		bound.GetContextId(context, id) == CUPTI_SUCCESS;
+
+	errno = saved;
+	return found;
 }
 
 /* Calls `visit` with the path of each mapped file whose name holds `part`,

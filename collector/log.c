@@ -4,9 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* One line; the rest is cut.  A path of PATH_MAX fits beside its sentence. */
@@ -17,9 +20,17 @@ static char log_file[PATH_MAX];
 
 void log_init(enum log_level level, const char *file)
 {
+	size_t len = 0;
+
 	threshold = level;
-	if (file)
-		snprintf(log_file, sizeof log_file, "%s", file);
+	if (!file)
+		return;
+	/* The program may change its folder later. */
+	if (*file != '/' && getcwd(log_file, sizeof log_file - 1)) {
+		len = strlen(log_file);
+		log_file[len++] = '/';
+	}
+	snprintf(log_file + len, sizeof log_file - len, "%s", file);
 }
 
 bool log_enabled(enum log_level level)
@@ -28,15 +39,16 @@ bool log_enabled(enum log_level level)
 }
 
 /* The file is opened for each line: a descriptor kept open could be closed,
- * and its number taken, by a program that closes all of them. */
+ * and its number taken, by a program that closes all of them.  A pipe that
+ * nobody reads must not hold the program up. */
 static void write_line(const char *line, size_t len)
 {
 	int fd = STDERR_FILENO;
 	ssize_t n;
 
 	if (log_file[0])
-		fd = open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC,
-			  0600);
+		fd = open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
+			  O_NONBLOCK | O_NOCTTY, 0600);
 	if (fd < 0)
 		return;
 	do
@@ -44,6 +56,31 @@ static void write_line(const char *line, size_t len)
 	while (n < 0 && errno == EINTR);
 	if (log_file[0])
 		close(fd);
+}
+
+/* A reader that is gone (SIGPIPE) or a limit of the file size (SIGXFSZ) would
+ * end the program for our line: the signal that we caused is taken back. */
+static void write_guarded(const char *line, size_t len)
+{
+	static const struct timespec now;
+	sigset_t ours, before, pending;
+	int cancel;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_sigmask(SIG_BLOCK, &ours, &before);
+	sigpending(&pending);
+	if (sigismember(&pending, SIGPIPE))
+		sigdelset(&ours, SIGPIPE);
+	if (sigismember(&pending, SIGXFSZ))
+		sigdelset(&ours, SIGXFSZ);
+	write_line(line, len);
+	while (sigtimedwait(&ours, NULL, &now) > 0)
+		;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_setcancelstate(cancel, NULL);
 }
 
 void log_line(enum log_level level, const char *fmt, ...)
@@ -64,6 +101,6 @@ void log_line(enum log_level level, const char *fmt, ...)
 		len += (size_t)n < sizeof line - len - 1 ?
 			(size_t)n : sizeof line - len - 2;
 	line[len++] = '\n';
-	write_line(line, len);
+	write_guarded(line, len);
 	errno = saved;
 }

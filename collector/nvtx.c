@@ -9,6 +9,7 @@
 #include "collector/nvtx_text.h"
 #include "collector/open_ranges.h"
 #include "collector/started_ranges.h"
+#include "collector/window.h"
 
 /* What NVTX calls a resource, and what we call it. */
 static const struct {
@@ -366,7 +367,7 @@ size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 		struct range_record *record =
 			(void *)((uint8_t *)buffer + at);
 
-		record->head.t_ns = 0;
+		record->head.t_ns = window_opened_ns(epoch);
 		record->flags |= RECORD_CARRIED;
 		at += record->head.size;
 	}

@@ -13,8 +13,8 @@
  * Names are kept also outside windows: a range that is already open when a
  * window opens is "carried" into it.  A thread carries its own ranges at its
  * first NVTX call inside the window (RANGE_PUSH records with RECORD_CARRIED
- * and t_ns 0, outermost first); for a thread that is silent the writer asks
- * with nvtx_carry().
+ * and the time at which the window opened, outermost first); for a thread that
+ * is silent the writer asks with nvtx_carry().
  */
 
 /* Copies the open ranges of a thread that has made no NVTX call since `epoch`
@@ -25,7 +25,8 @@ size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 		  size_t size);
 
 /* Start/end ranges (any thread) that were open when `epoch` began come the
- * same way, as RANGE_START records. */
+ * same way, as RANGE_START records: at most 1 MiB.  One that ends before the
+ * writer asks is carried by the thread that ends it, and may come twice. */
 size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size);
 
 /* The default domain, NULL in records: its categories hang here.

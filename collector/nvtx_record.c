@@ -137,15 +137,16 @@ static void put_end(struct ring *ring, uint16_t kind,
 	ring_commit(ring);
 }
 
-/* A copy of a push record that was made before the window. */
-static void put_carried(struct ring *ring, const struct range_record *open)
+/* A copy of a record that was made before the window. */
+static void put_carried(struct ring *ring, const struct range_record *open,
+			uint64_t opened_ns)
 {
 	struct range_record *record = ring_reserve(ring, open->head.size);
 
 	if (!record)
 		return;
 	memcpy(record, open, open->head.size);
-	record->head.t_ns = 0;
+	record->head.t_ns = opened_ns;
 	record->flags |= RECORD_CARRIED;
 	ring_commit(ring);
 }
@@ -154,11 +155,12 @@ static void put_carried(struct ring *ring, const struct range_record *open)
 static void carry(struct thread *thread, struct range_stack *stack,
 		  uint32_t epoch)
 {
+	uint64_t opened_ns = window_opened_ns(epoch);
 	const struct range_record *open;
 	uint32_t at = 0;
 
 	while ((open = open_ranges_next(stack, &at)))
-		put_carried(thread_ring(thread), open);
+		put_carried(thread_ring(thread), open, opened_ns);
 	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
 }
 
@@ -176,10 +178,9 @@ static bool is_recorded(const struct nvtx_domain *domain)
 }
 
 /* The calling thread with its stack entered, or NULL: drop the call. */
-static struct thread *enter(const struct nvtx_domain *domain,
-			    uint32_t *epoch)
+static struct thread *enter_any(uint32_t *epoch)
 {
-	struct thread *thread = is_recorded(domain) ? thread_self() : NULL;
+	struct thread *thread = thread_self();
 	struct range_stack *stack;
 
 	if (!thread)
@@ -195,6 +196,11 @@ static struct thread *enter(const struct nvtx_domain *domain,
 	    *epoch)
 		carry(thread, stack, *epoch);
 	return thread;
+}
+
+static struct thread *enter(const struct nvtx_domain *domain, uint32_t *epoch)
+{
+	return is_recorded(domain) ? enter_any(epoch) : NULL;
 }
 
 int nvtx_push(const struct nvtx_message *message)
@@ -236,16 +242,19 @@ int nvtx_pop(const struct nvtx_domain *domain)
 uint64_t nvtx_start(const struct nvtx_message *message)
 {
 	uint32_t epoch = window_epoch();
-	uint64_t id = started_ranges_new_id();
-	struct range_record *kept = started_ranges_add(id,
-						       record_size(message));
+	struct range_record *kept;
 	struct thread *thread;
+	uint64_t id;
 
+	if (!is_recorded(message->domain))
+		return 0;       /* as NVTX does where nobody listens */
+	id = started_ranges_new_id();
+	kept = started_ranges_add(id, record_size(message));
 	if (kept) {
 		fill(kept, RECORD_RANGE_START, id, message);
 		started_ranges_publish(id, epoch);
 	}
-	if (window_is_open(epoch) && is_recorded(message->domain)) {
+	if (window_is_open(epoch)) {
 		thread = enter(message->domain, &epoch);
 		if (thread) {
 			put(thread_ring(thread), RECORD_RANGE_START, id,
@@ -258,12 +267,19 @@ uint64_t nvtx_start(const struct nvtx_message *message)
 
 void nvtx_end(uint64_t id)
 {
+	uint64_t carried[STARTED_BYTES / 8];
 	uint32_t epoch = window_epoch();
 	struct thread *thread;
+	size_t size;
 
-	started_ranges_remove(id);
-	if (!window_is_open(epoch) || !(thread = enter(NULL, &epoch)))
+	if (!id)
 		return;
+	size = started_ranges_remove(id, epoch, carried);
+	if (!window_is_open(epoch) || !(thread = enter_any(&epoch)))
+		return;
+	if (size)       /* before the writer has looked: it has it not */
+		put_carried(thread_ring(thread), (const void *)carried,
+			    window_opened_ns(epoch));
 	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id);
 	open_ranges_leave(thread_ranges(thread));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/nvtx_text.h"
 
+#include <errno.h>
 #include <fnmatch.h>
 #include <stdbool.h>
 #include <stdatomic.h>
@@ -22,14 +23,16 @@ static struct nvtx_domain default_domain = { .recorded = 1 };
 
 static void *allocate(size_t size)
 {
-	void *memory;
+	void *memory = NULL;
+	int saved = errno;
 
-	if (atomic_fetch_add(&held_bytes, size) + size > NVTX_TEXT_MAX ||
-	    !(memory = calloc(1, size))) {
+	if (atomic_fetch_add(&held_bytes, size) + size <= NVTX_TEXT_MAX)
+		memory = calloc(1, size);
+	if (!memory) {
 		atomic_fetch_sub(&held_bytes, size);
 		loss_add(LOSS_TABLE_FULL, 1);
-		return NULL;
 	}
+	errno = saved;
 	return memory;
 }
 
@@ -116,6 +119,13 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 
 	if (!domain)
 		domain = &default_domain;
+	/* The same again, as from a function that names it at each call. */
+	category = atomic_load(&domain->categories);
+	while (category && category->id != id)
+		category = category->next;
+	if (category && category->len == len &&
+	    !memcmp(category->text, text, len))
+		return;
 	category = allocate(sizeof *category + len + 1);
 	if (!category)
 		return;

@@ -19,12 +19,14 @@ int own_thread_start(const char *name, void *(*run)(void *), void *argument)
 	if (error)
 		return -error;
 	pthread_attr_setstacksize(&attributes, STACK_SIZE);
-	pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
 	error = pthread_create(&thread, &attributes, run, argument);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
-	if (!error)
+	if (!error) {
+		/* Detached only now: one that has ended has no name. */
 		pthread_setname_np(thread, name);
+		pthread_detach(thread);
+	}
 	return -error;
 }

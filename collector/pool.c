@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "collector/clock.h"
 #include "collector/loss.h"
 #include "collector/wait.h"
 
@@ -18,13 +19,19 @@
  */
 enum class { LARGE, SMALL, SPARE, NR_CLASSES };
 
+/*
+ * Of spare ones there are never less than 4,096: refusing a thread a buffer
+ * would end the program (pool.h), and of those that no thread ever takes no
+ * page is there.
+ */
 static const struct {
 	uint32_t size;
 	uint32_t percent;       /* of the memory */
+	uint32_t least;         /* buffers */
 } shares[NR_CLASSES] = {
-	[LARGE] = { POOL_BUFFER_SIZE, 80 },
-	[SMALL] = { POOL_SMALL_SIZE, 17 },
-	[SPARE] = { POOL_SMALL_SIZE, 3 },
+	[LARGE] = { POOL_BUFFER_SIZE, 80, 8 },
+	[SMALL] = { POOL_SMALL_SIZE, 17, 8 },
+	[SPARE] = { POOL_SMALL_SIZE, 3, 4096 },
 };
 
 /* A free list: index + 1 of the first in the low half, a turn in the high
@@ -38,17 +45,17 @@ struct class_pool {
 struct slot {
 	struct activity_buffer buffer;
 	_Atomic uint32_t next_free;     /* index + 1; 0 ends the list */
+	_Atomic uint64_t taken_ns;      /* 0: CUPTI does not hold it */
 	enum class class;
 };
 
 static uint8_t *memory;
 static size_t memory_size;
 static struct slot *slots;
-static uint32_t nr_slots;
+static uint32_t nr_slots, nr_useful;     /* useful: all but the spare */
 static struct class_pool pools[NR_CLASSES];
 static struct activity_buffer *_Atomic done_list;
 static _Atomic uint32_t nr_outstanding, nr_done, arrivals;
-static _Atomic uint64_t nr_completed;
 static _Atomic int discarding;
 
 static void give(_Atomic uint64_t *list, uint32_t i)
@@ -111,8 +118,10 @@ int pool_init(uint64_t bytes)
 	for (int c = 0; c < NR_CLASSES; c++) {
 		uint64_t nr = bytes / 100 * shares[c].percent / shares[c].size;
 
-		pools[c].nr = nr < 8 ? 8 : (uint32_t)nr;
+		pools[c].nr = nr < shares[c].least ? shares[c].least :
+			(uint32_t)nr;
 		nr_slots += pools[c].nr;
+		nr_useful += c == SPARE ? 0 : pools[c].nr;
 		memory_size += (size_t)pools[c].nr * shares[c].size;
 	}
 	memory = map(memory_size);
@@ -139,6 +148,8 @@ uint8_t *pool_take(int is_small, size_t *size)
 	if (!slot)
 		return NULL;
 	atomic_fetch_add_explicit(&nr_outstanding, 1, memory_order_relaxed);
+	atomic_store_explicit(&slot->taken_ns, clock_now_ns(),
+			      memory_order_relaxed);
 	*size = slot->buffer.size;
 	return slot->buffer.data;
 }
@@ -189,7 +200,7 @@ void pool_complete(uint8_t *data, uint64_t valid)
 	if (!slot)
 		return;         /* another client's buffer */
 	atomic_fetch_sub_explicit(&nr_outstanding, 1, memory_order_relaxed);
-	atomic_fetch_add_explicit(&nr_completed, 1, memory_order_relaxed);
+	atomic_store_explicit(&slot->taken_ns, 0, memory_order_relaxed);
 	buffer = &slot->buffer;
 	buffer->valid = valid <= buffer->size ? (size_t)valid : 0;
 	if (slot->class == SPARE || !buffer->valid ||
@@ -202,7 +213,7 @@ void pool_complete(uint8_t *data, uint64_t valid)
 	while (!atomic_compare_exchange_weak(&done_list, &buffer->next,
 					     buffer))
 		;
-	if (atomic_fetch_add(&nr_done, 1) == nr_slots / 8)
+	if (atomic_fetch_add(&nr_done, 1) == nr_useful / 8)
 		activity_wake();
 }
 
@@ -210,7 +221,7 @@ void activity_wait(uint64_t timeout_ns)
 {
 	uint32_t seen = atomic_load(&arrivals);
 
-	if (atomic_load(&nr_done) < nr_slots / 8)
+	if (atomic_load(&nr_done) < nr_useful / 8)
 		wait_change(&arrivals, seen, timeout_ns);
 }
 
@@ -247,9 +258,17 @@ uint32_t pool_outstanding(void)
 	return atomic_load_explicit(&nr_outstanding, memory_order_relaxed);
 }
 
-uint64_t pool_completed(void)
+uint64_t pool_oldest_ns(void)
 {
-	return atomic_load_explicit(&nr_completed, memory_order_relaxed);
+	uint64_t oldest = UINT64_MAX, taken_ns;
+
+	for (uint32_t i = 0; i < nr_slots && pool_outstanding(); i++) {
+		taken_ns = atomic_load_explicit(&slots[i].taken_ns,
+						memory_order_relaxed);
+		if (taken_ns && taken_ns < oldest)
+			oldest = taken_ns;
+	}
+	return oldest;
 }
 
 uint32_t pool_use(void)
@@ -257,7 +276,7 @@ uint32_t pool_use(void)
 	uint32_t used = pool_outstanding() +
 		atomic_load_explicit(&nr_done, memory_order_relaxed);
 
-	return nr_slots ? used * 100 / nr_slots : 0;
+	return nr_useful ? used * 100 / nr_useful : 0;
 }
 
 void pool_discard(int discard)

@@ -40,9 +40,12 @@ uint8_t *pool_take(int is_small, size_t *size);
 /* CUPTI is done with it.  Context: any thread. */
 void pool_complete(uint8_t *data, uint64_t valid);
 
-/* Buffers that CUPTI holds, and all that it has ever completed. */
+/* Buffers that CUPTI holds. */
 uint32_t pool_outstanding(void);
-uint64_t pool_completed(void);
+
+/* Since when it holds the one that it has held longest; UINT64_MAX for none.
+ * Context: flush thread. */
+uint64_t pool_oldest_ns(void);
 
 /* The share of buffers in use, in percent. */
 uint32_t pool_use(void);

@@ -44,7 +44,8 @@ struct record {
 	uint16_t kind;
 	uint16_t size;
 	uint32_t len;   /* bytes of text at the end */
-	uint64_t t_ns;  /* clock.h; 0: not known (before the window) */
+	uint64_t t_ns;  /* clock.h; of what is carried into a window, that
+			 * window's opening (0: it is not known) */
 };
 
 /*

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "collector/window.h"
+
 #define NR_SLOTS (1u << STARTED_BITS)
 #define SLOT(id) (&slots[(id) & (NR_SLOTS - 1)])
 
@@ -45,16 +47,6 @@ void started_ranges_publish(uint64_t id, uint32_t epoch)
 	atomic_store_explicit(&SLOT(id)->id, id, memory_order_release);
 }
 
-void started_ranges_remove(uint64_t id)
-{
-	uint64_t expected = id;
-
-	if (id)
-		atomic_compare_exchange_strong_explicit(&SLOT(id)->id,
-			&expected, 0, memory_order_release,
-			memory_order_relaxed);
-}
-
 /* A plain copy that may race with the next user of the slot; the id tells. */
 __attribute__((no_sanitize("thread")))
 static void copy_racing(void *to, const uint8_t *from, size_t size)
@@ -77,9 +69,23 @@ static size_t copy_slot(struct slot *slot, uint32_t epoch, void *out,
 	atomic_thread_fence(memory_order_acquire);
 	if (atomic_load_explicit(&slot->id, memory_order_relaxed) != id)
 		return 0;
-	record->head.t_ns = 0;
+	record->head.t_ns = window_opened_ns(epoch);
 	record->flags |= RECORD_CARRIED;
 	return record->head.size;
+}
+
+size_t started_ranges_remove(uint64_t id, uint32_t epoch, void *buffer)
+{
+	uint64_t expected = id;
+	size_t size = 0;
+
+	if (atomic_load_explicit(&SLOT(id)->id, memory_order_relaxed) != id)
+		return 0;
+	if (window_is_open(epoch))
+		size = copy_slot(SLOT(id), epoch, buffer, STARTED_BYTES);
+	return atomic_compare_exchange_strong_explicit(&SLOT(id)->id,
+		&expected, 0, memory_order_release, memory_order_relaxed) ?
+		size : 0;
 }
 
 size_t started_ranges_copy(uint32_t epoch, void *buffer, size_t size)

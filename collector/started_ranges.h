@@ -26,11 +26,13 @@ uint64_t started_ranges_new_id(void);
 struct range_record *started_ranges_add(uint64_t id, uint32_t size);
 void started_ranges_publish(uint64_t id, uint32_t epoch);
 
-/* Unknown ids are ignored. */
-void started_ranges_remove(uint64_t id);
+/* Unknown ids are ignored.  Returns the size of the record, in `buffer` of
+ * STARTED_BYTES, if the range was started before `epoch`, which is inside a
+ * window: it must be carried into that now; else 0. */
+size_t started_ranges_remove(uint64_t id, uint32_t epoch, void *buffer);
 
-/* Those started before `epoch`, with RECORD_CARRIED and t_ns 0.  Returns
- * bytes.  Context: writer thread. */
+/* Those started before `epoch`, with RECORD_CARRIED and the time at which its
+ * window opened.  Returns bytes.  Context: writer thread. */
 size_t started_ranges_copy(uint32_t epoch, void *buffer, size_t size);
 
 #endif

@@ -56,3 +56,10 @@ bool window_get(uint32_t n, struct window *window)
 						memory_order_relaxed);
 	return true;
 }
+
+uint64_t window_opened_ns(uint32_t epoch)
+{
+	struct window window;
+
+	return window_get((epoch + 1) / 2, &window) ? window.open_ns : 0;
+}

@@ -39,4 +39,8 @@ struct window {
 };
 bool window_get(uint32_t n, struct window *window);
 
+/* When the window opened that `epoch` is inside of; 0 if it is not known any
+ * more.  Context: any thread, signal-safe. */
+uint64_t window_opened_ns(uint32_t epoch);
+
 #endif

@@ -2,6 +2,7 @@
 #include "inject/attach.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
@@ -22,9 +23,10 @@
 #define EXIT_FLUSH_NS 1000000000u
 #define EXIT_WRITE_NS 800000000u
 
-enum state { OFF, ON, ENDED, DEAD };
+enum state { OFF, BEGUN, ON, ENDED, DEAD };
 
 static _Atomic uint32_t state;
+static pid_t attached_pid;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
 static struct configuration configuration;
@@ -86,7 +88,10 @@ static void at_exit(void)
 	uint32_t on = ON;
 	uint64_t started_ns;
 
-	if (!atomic_compare_exchange_strong(&state, &on, ENDED))
+	/* A child that was made without fork() (a bare clone): in_child() has
+	 * not run, our threads are not here. */
+	if (getpid() != attached_pid ||
+	    !atomic_compare_exchange_strong(&state, &on, ENDED))
 		return;
 	started_ns = clock_now_ns();
 	if (cupti_finish(started_ns + EXIT_FLUSH_NS))
@@ -144,7 +149,9 @@ static int start_tracing(void)
 	configuration.writer.cupti_version = cupti_api_version();
 	error = writer_start(&configuration.writer);
 	if (error) {
-		log_line(LOG_WARN, "not tracing: no thread could be started");
+		cupti_give_way();
+		log_line(LOG_WARN, "not tracing: no memory, or no thread could "
+			 "be started");
 		return error;
 	}
 	return configuration.start_now ? cupti_start() : 0;
@@ -152,6 +159,12 @@ static int start_tracing(void)
 
 static void attach_now(void)
 {
+	uint32_t off = OFF;
+
+	/* A child that was forked in the middle of this would do it again. */
+	if (!atomic_compare_exchange_strong(&state, &off, BEGUN))
+		return;
+	attached_pid = getpid();
 	pthread_once(&once, prepare);
 	configuration_complain();
 	if (!configuration.wants_cuda)
@@ -164,24 +177,39 @@ static void attach_now(void)
 	atexit(at_exit);
 }
 
+/* On the program's thread: errno is kept, and a cancellation of the thread does
+ * not leave us half attached. */
+static void once_whole(pthread_once_t *control, void (*run)(void))
+{
+	int saved = errno, cancel;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_once(control, run);
+	pthread_setcancelstate(cancel, NULL);
+	errno = saved;
+}
+
 void attach(enum attach_way way)
 {
 	way_in = way;
-	pthread_once(&attach_once, attach_now);
+	once_whole(&attach_once, attach_now);
 }
 
 void attach_profiler_api(bool start)
 {
+	int saved = errno;
+
 	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
 		return;
 	if (start)
 		cupti_start();
 	else
 		cupti_stop();
+	errno = saved;
 }
 
 bool attach_nvtx(void)
 {
-	pthread_once(&once, prepare);
+	once_whole(&once, prepare);
 	return configuration.wants_nvtx;
 }

@@ -23,6 +23,9 @@
 /* Below this nothing works: a few buffers and rings. */
 #define LEAST_BUFFER (16u << 20)
 
+/* More often than that flushes would follow one another without a pause. */
+#define LEAST_FLUSH_NS 1000000u
+
 /* The value in force: the variable's if it is good, else the default. */
 static const char *value_of(enum setting_id id)
 {
@@ -78,13 +81,20 @@ static void read_ranks(struct writer_options *writer)
 	writer->world_size = rank_of(world, 1);
 }
 
+static uint64_t flush_ns(void)
+{
+	uint64_t ns = number_of(SETTING_FLUSH);
+
+	return ns > LEAST_FLUSH_NS ? ns : LEAST_FLUSH_NS;
+}
+
 static void read_cupti(struct cupti_options *cupti, uint64_t bytes)
 {
 	uint64_t sources = number_of(SETTING_TRACE);
 
 	cupti->path = text_of(SETTING_CUPTI);
 	cupti->buffer_bytes = FOR_ACTIVITIES(bytes);
-	cupti->flush_ns = number_of(SETTING_FLUSH);
+	cupti->flush_ns = flush_ns();
 	cupti->api_all = number_of(SETTING_API) == API_ALL;
 	cupti->api_none = number_of(SETTING_API) == API_NONE;
 	cupti->graph_level = number_of(SETTING_GRAPH) == GRAPH_GRAPH &&
@@ -99,7 +109,7 @@ static void read_cupti(struct cupti_options *cupti, uint64_t bytes)
 static void read_writer(struct writer_options *writer, uint64_t bytes)
 {
 	writer->out = value_of(SETTING_OUT);
-	writer->flush_ns = number_of(SETTING_FLUSH);
+	writer->flush_ns = flush_ns();
 	writer->max_size = number_of(SETTING_MAX_SIZE);
 	writer->on_full = number_of(SETTING_ON_FULL) == FULL_STOP ?
 		ON_FULL_STOP : ON_FULL_ROTATE;

@@ -44,9 +44,7 @@ GLIBC_BIND(pthread_attr_setstacksize, GLIBC_FIRST);
 GLIBC_BIND(sem_init, GLIBC_FIRST);
 GLIBC_BIND(sem_post, GLIBC_FIRST);
 GLIBC_BIND(sem_timedwait, GLIBC_FIRST);
-#if defined(__x86_64__)
 GLIBC_BIND(pthread_sigmask, GLIBC_FIRST);
-#endif
 
 /* These have symbols of their own since glibc 2.33 only.  On 64-bit machines
  * the kernel's structure is the C library's. */

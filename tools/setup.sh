@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 #
 # setup.sh DIR [pytest]: finds what the build needs, installs or fetches what is
-# missing, and writes DIR/setup.mk for the Makefile.
+# missing, and writes DIR/setup.mk for the Makefile.  With "pytest": the test
+# runner, into DIR/py.
 #
 # Debian packages are installed when this runs as root; otherwise one line to
 # paste is printed.  Without a CUDA toolkit that has CUPTI, the headers come
@@ -11,126 +12,53 @@ set -eu
 
 dir=$1
 arch=${ARCH:-}
-mkdir -p "$dir"
+cc=${CC:-gcc}
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
 
 say() { echo "setup: $*" >&2; }
 die() { say "$*"; exit 1; }
 
-# need_pip: pip, for wheels.
-need_pip() {
-	python3 -m pip --version >/dev/null 2>&1 && return
-	[ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
-		die "pip is missing; paste: sudo apt-get install -y python3-pip"
-	apt-get update -qq >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		--no-install-recommends python3-pip >&2
+# quiet COMMAND...: its output only if it fails.
+quiet() {
+	"$@" > "$log" 2>&1 || { cat "$log" >&2; return 1; }
 }
-pip() { python3 -m pip --disable-pip-version-check -q "$@" >&2; }
 
-# setup.sh DIR pytest: only the test runner, into DIR/py.
+# install PACKAGES: Debian's, or what to paste.
+install() {
+	command -v apt-get >/dev/null ||
+		die "please install the equivalents of: $*"
+	[ "$(id -u)" = 0 ] || die "packages are missing; paste:" \
+		"sudo apt-get update && sudo apt-get install -y $*"
+	say "installing $*"
+	quiet apt-get update -qq ||
+		say "apt-get update failed; going on with the old lists"
+	quiet env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
+		--no-install-recommends "$@"
+}
+
+has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+pip() {
+	quiet env PIP_ROOT_USER_ACTION=ignore python3 -m pip \
+		--disable-pip-version-check -q "$@" && return
+	die "nothing from PyPI: see above (pip's own settings apply, PIP_INDEX_URL)"
+}
+
 if [ "${2:-}" = pytest ]; then
-	need_pip
+	has_pip || install python3-pip
 	say "fetching pytest from PyPI into $dir/py"
+	rm -rf "$dir/py"
 	pip install --target "$dir/py" pytest==8.4.2
 	exit 0
 fi
 
-# ---- Debian packages ----
-
-case $arch in
-'')	triplet=$(${CC:-gcc} -dumpmachine 2>/dev/null || echo none)
-	packages="gcc:gcc g++:g++ make:make python3:python3"
-	deb_arch= ;;
-aarch64)
-	triplet=aarch64-linux-gnu
-	packages="aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu
-		aarch64-linux-gnu-g++:g++-aarch64-linux-gnu"
-	deb_arch=arm64 ;;
-*)	die "ARCH=$arch: only aarch64 can be cross-built" ;;
-esac
-
-missing=
-for pair in $packages; do
-	command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
-done
-
-# have_static NAME HEADER: can a program be linked to NAME.a?
-cc=${triplet:+}${CC:-gcc}
-[ -z "$arch" ] || cc=$triplet-gcc
-have_static() {
-	printf '#include <%s>\nint main(void) { return 0; }\n' "$2" |
-		$cc $3 -x c - -o /dev/null -l:"$1.a" 2>/dev/null
-}
-
-if [ -z "$arch" ]; then
-	have_static libdeflate libdeflate.h "" ||
-		missing="$missing libdeflate-dev"
-	have_static libz zlib.h "" || missing="$missing zlib1g-dev"
-fi
-
-if [ -n "$missing" ]; then
-	command -v apt-get >/dev/null ||
-		die "please install the equivalents of:$missing"
-	[ "$(id -u)" = 0 ] ||
-		die "packages are missing; paste: sudo apt-get install -y$missing"
-	say "installing$missing"
-	apt-get update -qq >&2
-	DEBIAN_FRONTEND=noninteractive apt-get install -y -qq \
-		--no-install-recommends $missing >&2
-fi
-
-# Static libraries for the other architecture: unpacked, not installed, so
-# that the machine's own packages stay as they are.
-dep_cflags=
-deflate=-l:libdeflate.a
-zlib=-l:libz.a
-if [ -n "$deb_arch" ]; then
-	dep=$dir/dep
-	if [ ! -f "$dep/usr/lib/$triplet/libdeflate.a" ]; then
-		mkdir -p "$dep/lists/partial" "$dep/debs/partial"
-		options="-o APT::Architecture=$deb_arch
-			-o APT::Architectures=$deb_arch
-			-o Dir::State::Lists=$PWD/$dep/lists"
-		apt-get $options update -qq >&2
-		(cd "$dep/debs" && apt-get $options download \
-			libdeflate-dev zlib1g-dev >&2)
-		for deb in "$dep"/debs/*.deb; do
-			dpkg-deb -x "$deb" "$dep"
-		done
-	fi
-	dep_cflags="-isystem $dep/usr/include"
-	deflate=$dep/usr/lib/$triplet/libdeflate.a
-	zlib=$dep/usr/lib/$triplet/libz.a
-fi
-
-# ---- CUDA headers ----
-
-# Wheels of CUDA 13.0; versions as published for that release.
-wheels="nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96
-	nvidia-nvtx==13.0.85 nvidia-cuda-crt==13.0.88"
+# ---- CUDA headers: which are there ----
 
 has_headers() {
-	[ -f "$1/cuda.h" ] && [ -f "$1/cupti.h" ] &&
+	[ -f "$1/cuda.h" ] && [ -f "$1/cudaProfiler.h" ] &&
+		[ -f "${2:-$1}/cupti.h" ] &&
 		[ -f "$1/nvtx3/nvToolsExt.h" ] &&
-		[ -f "$1/generated_cuda_runtime_api_meta.h" ]
-}
-
-fetch_headers() {
-	need_pip
-	say "fetching the CUDA 13.0 headers from PyPI into $dir/cuda"
-	pip download --no-deps --only-binary=:all: -d "$dir/wheels" $wheels
-	python3 - "$dir" <<'EOF'
-import glob, os, sys, zipfile
-top = sys.argv[1]
-for wheel in glob.glob(top + "/wheels/*.whl"):
-    with zipfile.ZipFile(wheel) as z:
-        for name in z.namelist():
-            if "/include/" in name and not name.endswith("/"):
-                out = os.path.join(top, "cuda", name.split("/include/")[1])
-                os.makedirs(os.path.dirname(out), exist_ok=True)
-                with open(out, "wb") as f:
-                    f.write(z.read(name))
-EOF
+		[ -f "${2:-$1}/generated_cuda_runtime_api_meta.h" ]
 }
 
 cuda=
@@ -139,11 +67,106 @@ for place in ${CUDA_HOME:+"$CUDA_HOME/include"} \
 	# The toolkit may keep CUPTI in a folder of its own.
 	extra=$(dirname "$place")/extras/CUPTI/include
 	if has_headers "$place"; then cuda=$place; break; fi
-	if [ -f "$place/cuda.h" ] && [ -f "$extra/cupti.h" ] &&
-	    [ -f "$place/nvtx3/nvToolsExt.h" ]; then
-		cuda="$place $extra"; break
-	fi
+	if has_headers "$place" "$extra"; then cuda="$place $extra"; break; fi
 done
+
+# ---- Debian packages ----
+
+# has_static NAME HEADER: can a program be linked to NAME.a?
+has_static() {
+	printf '#include <%s>\nint main(void) { return 0; }\n' "$2" |
+		$cc -x c - -o /dev/null -l:"$1.a" 2>/dev/null
+}
+
+missing=
+need() { command -v "$1" >/dev/null || missing="$missing $2"; }
+
+case $arch in
+'')
+	case $cc in
+	clang*)	need "$cc" "$cc" ;;
+	esac
+	need gcc gcc
+	# Where the compiler itself is missing, these are, too.
+	has_static libsupc++ stdlib.h || missing="$missing g++"
+	has_static libdeflate libdeflate.h || missing="$missing libdeflate-dev"
+	has_static libz zlib.h || missing="$missing zlib1g-dev" ;;
+aarch64)
+	need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+	need aarch64-linux-gnu-g++ g++-aarch64-linux-gnu ;;
+*)	die "ARCH=$arch: only aarch64 can be cross-built" ;;
+esac
+need python3 python3
+# Headers and pytest come with pip.
+[ -n "$cuda" ] || has_pip || missing="$missing python3-pip"
+[ -z "$missing" ] || install $missing
+
+mkdir -p "$dir"
+top=$(cd "$dir" && pwd)
+
+# Static libraries for the other architecture: unpacked, not installed, so
+# that the machine's own packages stay as they are.
+dep_cflags=
+deflate=-l:libdeflate.a
+zlib=-l:libz.a
+
+# apt's lists of the other architecture are kept apart, in DIR, as well.
+fetch_arm64() { # PACKAGE...
+	command -v apt-get >/dev/null ||
+		die "the cross-build takes its static libraries from Debian"
+	say "fetching $* of arm64 from Debian into $dir/dep"
+	rm -rf "$top/dep"
+	mkdir -p "$top/dep/lists/partial"
+	for step in update "download $*"; do
+		(cd "$top/dep" && quiet apt-get -qq $step \
+			-o APT::Architecture=arm64 -o APT::Architectures=arm64 \
+			-o Dir::State::Lists="$top/dep/lists" \
+			-o Dir::Cache::pkgcache= -o Dir::Cache::srcpkgcache= \
+			-o APT::Sandbox::User=root)
+	done
+	for deb in "$top"/dep/*.deb; do
+		dpkg-deb -x "$deb" "$top/dep"
+	done
+}
+
+if [ "$arch" = aarch64 ]; then
+	lib=$dir/dep/usr/lib/aarch64-linux-gnu
+	if [ ! -f "$lib/libdeflate.a" ] || [ ! -f "$lib/libz.a" ]; then
+		fetch_arm64 libdeflate-dev zlib1g-dev
+	fi
+	dep_cflags="-isystem $dir/dep/usr/include"
+	deflate=$lib/libdeflate.a
+	zlib=$lib/libz.a
+fi
+
+# ---- CUDA headers: fetched where there are none ----
+
+# Wheels of CUDA 13.0; versions as published for that release.
+wheels="nvidia-cuda-cupti==13.0.85 nvidia-cuda-runtime==13.0.96
+	nvidia-cuda-profiler-api==13.0.85 nvidia-nvtx==13.0.85
+	nvidia-cuda-crt==13.0.88"
+
+fetch_headers() {
+	say "fetching the CUDA 13.0 headers from PyPI into $dir/cuda"
+	rm -rf "$dir/wheels" "$dir/cuda" "$dir/cuda.new"
+	pip download --no-deps --only-binary=:all: -d "$dir/wheels" $wheels
+	python3 - "$dir" <<'EOF'
+import glob, os, sys, zipfile
+top = sys.argv[1]
+for wheel in glob.glob(glob.escape(top) + "/wheels/*.whl"):
+    with zipfile.ZipFile(wheel) as z:
+        for name in z.namelist():
+            if "/include/" in name and not name.endswith("/"):
+                out = os.path.join(top, "cuda.new",
+                                   name.split("/include/", 1)[1])
+                os.makedirs(os.path.dirname(out), exist_ok=True)
+                with open(out, "wb") as f:
+                    f.write(z.read(name))
+EOF
+	mv "$dir/cuda.new" "$dir/cuda"
+	rm -rf "$dir/wheels"
+}
+
 if [ -z "$cuda" ]; then
 	fetch_headers
 	has_headers "$dir/cuda" || die "the wheels lack a header that we need"

@@ -9,7 +9,7 @@
  * Records of the rings: NVTX ranges, marks and names; and what a window that
  * opens or closes means for ranges.
  */
-enum { CARRY_MAX = 64 << 10 };
+enum { CARRY_MAX = 1 << 20 };
 
 /* Closes a range and writes it. */
 static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
@@ -22,13 +22,23 @@ static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
 	output_offer(trace);
 }
 
+/* A range ends with the window in which it began, if not before. */
+static uint64_t last_end(const struct trace *trace, uint32_t index,
+			 uint64_t t_ns)
+{
+	uint64_t start_ns = trace->ranges.nodes[index].start_ns;
+	const struct window *window = windows_find(trace, start_ns);
+
+	return window && window->close_ns < t_ns ? window->close_ns : t_ns;
+}
+
 static void close_pushed(struct trace *trace, struct cpu_thread *thread,
 			 uint64_t t_ns)
 {
 	uint32_t index;
 
 	while ((index = range_innermost_pushed(&trace->ranges, thread)))
-		finish_range(trace, index, t_ns, true);
+		finish_range(trace, index, last_end(trace, index, t_ns), true);
 }
 
 static void cut_started(struct trace *trace, uint32_t index, uint64_t t_ns)
@@ -36,7 +46,8 @@ static void cut_started(struct trace *trace, uint32_t index, uint64_t t_ns)
 	const struct node *node = &trace->ranges.nodes[index];
 	bool has_end = node->flags & NODE_ENDING;
 
-	finish_range(trace, index, has_end ? node->end_ns : t_ns, !has_end);
+	finish_range(trace, index, has_end ? node->end_ns :
+		     last_end(trace, index, t_ns), !has_end);
 }
 
 void drain_close_ranges(struct trace *trace, uint64_t t_ns)
@@ -57,15 +68,17 @@ static const struct window *last_window(const struct trace *trace)
 		NULL;
 }
 
-/* A thread that is in a new window has left the old one, with its ranges. */
-static void leave_old_window(struct trace *trace, struct cpu_thread *thread)
+/* A thread that is in a new window, which opened by t_ns, has left the old
+ * one, with its ranges. */
+static void leave_old_window(struct trace *trace, struct cpu_thread *thread,
+			     uint64_t t_ns)
 {
-	const struct window *last = last_window(trace);
+	const struct window *now = windows_find(trace, t_ns);
 	uint32_t index = range_innermost_pushed(&trace->ranges, thread);
 
-	if (index && trace->nr_windows > 1 &&
-	    trace->ranges.nodes[index].start_ns < last->open_ns)
-		close_pushed(trace, thread, last[-1].close_ns);
+	if (index && now &&
+	    trace->ranges.nodes[index].start_ns < now->open_ns)
+		close_pushed(trace, thread, now->open_ns);
 }
 
 /* Levels that are still open though the program is past them: their POPs
@@ -87,11 +100,23 @@ static uint64_t start_of(const struct trace *trace,
 {
 	const struct window *last = last_window(trace);
 
-	if (!last)
-		return 0;
-	if (record->flags & RECORD_CARRIED || !record->head.t_ns)
+	if (last && !record->head.t_ns)
 		return last->open_ns;
 	return windows_hold(trace, record->head.t_ns) ? record->head.t_ns : 0;
+}
+
+/* Carried by the thread, and by us, who looked while it was silent. */
+static bool is_carried(const struct trace *trace,
+		       const struct cpu_thread *thread,
+		       const struct range_record *record, uint64_t start_ns)
+{
+	uint32_t index;
+
+	if (!(record->flags & RECORD_CARRIED))
+		return false;
+	index = range_find_pushed(&trace->ranges, thread, record->domain,
+				  record->id);
+	return index && trace->ranges.nodes[index].start_ns == start_ns;
 }
 
 static void take_push(struct trace *trace, struct cpu_thread *thread,
@@ -99,10 +124,9 @@ static void take_push(struct trace *trace, struct cpu_thread *thread,
 {
 	uint64_t start_ns = start_of(trace, record);
 
-	if (!start_ns)
+	if (!start_ns || is_carried(trace, thread, record, start_ns))
 		return;
-	if (start_ns >= last_window(trace)->open_ns)
-		leave_old_window(trace, thread);
+	leave_old_window(trace, thread, start_ns);
 	close_deeper(trace, thread, record->domain, record->id, start_ns);
 	(void)range_open(&trace->ranges, thread, record, start_ns,
 			 record->text);
@@ -113,6 +137,7 @@ static void take_pop(struct trace *trace, struct cpu_thread *thread,
 {
 	uint32_t index;
 
+	leave_old_window(trace, thread, record->head.t_ns);
 	index = range_find_pushed(&trace->ranges, thread, record->domain,
 				  record->id);
 	if (!index)
@@ -147,6 +172,20 @@ static void finish_ends(struct trace *trace)
 	}
 }
 
+/* A range that was carried, by the thread that ends it and found by us, too.
+ * Its part in an older window ends there. */
+static bool is_known(struct trace *trace, uint64_t id, uint64_t start_ns)
+{
+	uint32_t index = range_find_started(&trace->ranges, id);
+
+	if (!index)
+		return false;
+	if (trace->ranges.nodes[index].start_ns >= start_ns)
+		return true;
+	cut_started(trace, index, start_ns);
+	return false;
+}
+
 static void take_start(struct trace *trace, struct cpu_thread *thread,
 		       const struct range_record *record)
 {
@@ -154,6 +193,9 @@ static void take_start(struct trace *trace, struct cpu_thread *thread,
 	uint32_t index;
 
 	if (!start_ns)
+		return;
+	if (record->flags & RECORD_CARRIED && is_known(trace, record->id,
+						       start_ns))
 		return;
 	index = range_open(&trace->ranges, thread, record, start_ns,
 			   record->text);
@@ -219,6 +261,9 @@ static void take(struct trace *trace, uint32_t tid,
 {
 	struct cpu_thread *thread;
 
+	/* A record may tell of a window that opened since we looked. */
+	if (trace->epoch_seen != window_epoch())
+		windows_refresh(trace);
 	if (record->kind == RECORD_NAME) {
 		take_name(trace, (const struct name_record *)record);
 		return;
@@ -323,13 +368,12 @@ static void enter_window(struct trace *trace)
 	if (!last)
 		return;
 	for (thread = trace->threads.list; thread; thread = thread->next)
-		leave_old_window(trace, thread);
+		leave_old_window(trace, thread, last->open_ns);
 	for (i = ranges->nr_started; i-- > 0;)
-		if (trace->nr_windows > 1 &&
-		    ranges->nodes[ranges->open_started[i]].start_ns <
+		if (ranges->nodes[ranges->open_started[i]].start_ns <
 		    last->open_ns)
 			cut_started(trace, ranges->open_started[i],
-				    last[-1].close_ns);
+				    last->open_ns);
 	carry(trace);
 }
 

@@ -71,8 +71,11 @@ void event_counter(struct trace *trace, uint32_t pid, const char *name,
 
 void windows_refresh(struct trace *trace)
 {
-	uint32_t last = (window_epoch() + 1) / 2;
 	struct window *window;
+	uint32_t last;
+
+	trace->epoch_seen = window_epoch();
+	last = (trace->epoch_seen + 1) / 2;
 
 	/* The latest known one may have closed since. */
 	if (trace->nr_windows && trace->windows_seen)
@@ -90,12 +93,19 @@ void windows_refresh(struct trace *trace)
 	}
 }
 
-bool windows_hold(const struct trace *trace, uint64_t t_ns)
+const struct window *windows_find(const struct trace *trace, uint64_t t_ns)
 {
 	uint32_t i;
 
 	for (i = trace->nr_windows; i-- > 0;)
 		if (trace->windows[i].open_ns <= t_ns)
-			return t_ns <= trace->windows[i].close_ns;
-	return false;
+			return &trace->windows[i];
+	return NULL;
+}
+
+bool windows_hold(const struct trace *trace, uint64_t t_ns)
+{
+	const struct window *window = windows_find(trace, t_ns);
+
+	return window && t_ns <= window->close_ns;
 }

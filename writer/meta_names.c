@@ -105,18 +105,19 @@ static void name_gpu(struct trace *trace, uint32_t id)
 	}
 }
 
-/* More than one context has lanes on this GPU: say which is meant. */
-static bool is_shared(const struct trace *trace, const struct lane *lane)
+/* More than one context has lanes on this GPU: say which is meant.  The lanes
+ * of a GPU are sorted by context; lanes[0] is its first. */
+static bool is_shared(struct lane *const *lanes, uint32_t nr)
 {
-	const struct lane *other;
+	uint32_t last = nr;
 
-	for (other = trace->tracks.lanes; other; other = other->next)
-		if (other->pid == lane->pid && other->context != lane->context)
-			return true;
-	return false;
+	while (last && lanes[last - 1]->pid != lanes[0]->pid)
+		last--;
+	return last && lanes[last - 1]->context != lanes[0]->context;
 }
 
-static void name_stream(struct trace *trace, const struct lane *lane)
+static void name_stream(struct trace *trace, const struct lane *lane,
+			bool is_shared)
 {
 	struct bytes *text = &trace->scratch;
 	const struct known_context *context;
@@ -124,6 +125,12 @@ static void name_stream(struct trace *trace, const struct lane *lane)
 
 	if (lane->stream == LANE_NO_STREAM) {
 		say_number(text, "context %ld", (long)lane->context);
+		return;
+	}
+	if (lane->stream == LANE_OTHER_STREAMS) {
+		say(text, "other streams");
+		if (is_shared)
+			say_number(text, " context %ld", (long)lane->context);
 		return;
 	}
 	context = objects_context(&trace->objects, lane->context);
@@ -139,11 +146,12 @@ static void name_stream(struct trace *trace, const struct lane *lane)
 	if (stream && stream->has_priority && stream->priority)
 		say_number(text, " (priority %ld)",
 			   (long)(int32_t)stream->priority);
-	if (is_shared(trace, lane))
+	if (is_shared)
 		say_number(text, " context %ld", (long)lane->context);
 }
 
-static void name_lane(struct trace *trace, const struct lane *lane)
+static void name_lane(struct trace *trace, const struct lane *lane,
+		      bool is_shared)
 {
 	static const char *const own[] = {
 		[ROLE_RANGES] = " ranges",
@@ -159,7 +167,7 @@ static void name_lane(struct trace *trace, const struct lane *lane)
 
 	bytes_clear(text);
 	if (lane->pid != trace->pid)
-		name_stream(trace, lane);
+		name_stream(trace, lane, is_shared);
 	else if (lane->thread)
 		bytes_add(text, lane->thread->name, lane->thread->name_len);
 	say(text, own[lane->role]);
@@ -199,6 +207,7 @@ static void add_lanes(struct trace *trace, struct bytes *out,
 		      struct lane **lanes, uint32_t nr)
 {
 	uint32_t i, pid = 0;
+	bool shared = false;
 
 	for (i = 0; i < nr; i++) {
 		const struct lane *lane = lanes[i];
@@ -206,9 +215,10 @@ static void add_lanes(struct trace *trace, struct bytes *out,
 		if (lane->pid != pid && lane->pid != trace->pid) {
 			name_gpu(trace, lane->device);
 			add_process(trace, out, lane->pid, lane->pid);
+			shared = is_shared(lanes + i, nr - i);
 		}
 		pid = lane->pid;
-		name_lane(trace, lane);
+		name_lane(trace, lane, shared);
 		add_name(out, "thread_name", pid, lane->tid, &trace->scratch);
 		add_index(out, "thread_sort_index", pid, lane->tid, i + 1);
 	}

@@ -12,8 +12,8 @@
 enum {
 	NR_BUCKETS = 4096,
 	NR_PLACES = 4096,
-	/* 65536 kernels: a process that makes more at run time (JIT) goes on
-	 * with the mangled name, uncached. */
+	/* 65536 kernels: of a process that makes more at run time (JIT) the
+	 * rest have no name, and are counted. */
 	NAMES_MAX = 65536,
 	MANGLED_MAX = 16 << 10,
 	FULL_MAX = 16 << 10,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "collector/log.h"
@@ -19,7 +21,13 @@ enum {
 	PIECE_MAX = 1 << 20,
 	/* The smallest, where files are small. */
 	PIECE_MIN = 4 << 10,
-	PARTS_MAX = 1024,
+	/* GPUTRACE_KEEP beyond that (16 MB of table): none is removed. */
+	KEEP_MAX = 1 << 20,
+};
+
+struct part {
+	char *path;             /* as it came to be: some name was taken */
+	uint64_t nr_events;
 };
 
 static size_t piece_size(const struct trace *trace)
@@ -38,22 +46,48 @@ static void drop_events(struct trace *trace)
 	bytes_clear(&trace->out);
 }
 
+/* Forgotten first: the child of a fork in this moment looks at it. */
+static void close_sink(struct trace *trace)
+{
+	struct sink *sink = trace->sink;
+
+	trace->sink = NULL;
+	atomic_thread_fence(memory_order_seq_cst);
+	sink_close(sink);
+}
+
 static void stop(struct trace *trace)
 {
-	sink_close(trace->sink);
-	trace->sink = NULL;
+	close_sink(trace);
 	trace->is_stopped = true;
 }
 
-static int name_part(struct trace *trace, uint32_t part, char *path,
-		     size_t size)
+/* As many as stay, and the one that goes. */
+static uint32_t nr_parts(const struct trace *trace)
 {
-	char number[16];
+	return trace->options.keep < KEEP_MAX ? trace->options.keep + 1 : 1;
+}
 
-	number[0] = 0;
-	if (part)
-		snprintf(number, sizeof(number), ".r%u", part);
-	return path_insert(trace->first_path, number, path, size);
+static struct part *part_of(struct trace *trace, uint32_t number)
+{
+	return &trace->parts[number % nr_parts(trace)];
+}
+
+int output_init(struct trace *trace)
+{
+	trace->parts = calloc(nr_parts(trace), sizeof(*trace->parts));
+	return trace->parts ? 0 : -ENOMEM;
+}
+
+void output_fini(struct trace *trace)
+{
+	uint32_t i;
+
+	close_sink(trace);
+	for (i = 0; trace->parts && i < nr_parts(trace); i++)
+		free(trace->parts[i].path);
+	free(trace->parts);
+	trace->parts = NULL;
 }
 
 static struct sink *open_first(struct trace *trace, int *error)
@@ -64,39 +98,53 @@ static struct sink *open_first(struct trace *trace, int *error)
 		.start_ns = trace->start_ns,
 	};
 	struct sink *sink;
-	bool is_pattern;
 
 	*error = path_expand(trace->options.out, &values, trace->path,
-			     sizeof(trace->path), &is_pattern);
+			     sizeof(trace->path), &trace->is_pattern);
 	if (*error)
 		return NULL;
-	sink = path_open_sink(trace->path, sizeof(trace->path), is_pattern,
-			      trace->pid, error);
+	sink = path_open_sink(trace->path, sizeof(trace->path),
+			      trace->is_pattern, trace->pid, error);
 	memcpy(trace->first_path, trace->path, sizeof(trace->path));
 	return sink;
 }
 
 static struct sink *open_part(struct trace *trace, int *error)
 {
-	*error = name_part(trace, trace->part, trace->path,
-			   sizeof(trace->path));
+	char number[16];
+
+	snprintf(number, sizeof(number), ".r%u", trace->part);
+	*error = path_insert(trace->first_path, number, trace->path,
+			     sizeof(trace->path));
 	return *error ? NULL : path_open_sink(trace->path, sizeof(trace->path),
-					      false, trace->pid, error);
+					      trace->is_pattern, trace->pid,
+					      error);
 }
 
 /* The oldest file goes when there are more than are to be kept, the one that
  * was just begun among them. */
 static void forget_part(struct trace *trace)
 {
-	uint32_t keep = trace->options.keep, old;
-	char path[4096];
+	uint32_t keep = trace->options.keep;
+	struct part *old;
 
-	if (!keep || trace->part < keep)
+	if (nr_parts(trace) == 1 || trace->part < keep)
 		return;
-	old = trace->part - keep;
-	if (name_part(trace, old, path, sizeof(path)) || unlink(path))
-		return;
-	loss_add(LOSS_ROTATED, trace->part_events[old % PARTS_MAX]);
+	old = part_of(trace, trace->part - keep);
+	if (old->path && !unlink(old->path))
+		loss_add(LOSS_ROTATED, old->nr_events);
+	free(old->path);
+	old->path = NULL;
+}
+
+static void begin_part(struct trace *trace)
+{
+	struct part *part = part_of(trace, trace->part);
+
+	forget_part(trace);
+	free(part->path);
+	part->path = bytes_copy(trace->path, strlen(trace->path));
+	part->nr_events = 0;
 }
 
 static bool open_sink(struct trace *trace)
@@ -118,7 +166,7 @@ static bool open_sink(struct trace *trace)
 		stop(trace);
 		return false;
 	}
-	forget_part(trace);
+	begin_part(trace);
 	meta_head(trace, &head);
 	if (head.is_cut || sink_append(trace->sink, &head))
 		stop(trace);
@@ -147,8 +195,7 @@ static void next_part(struct trace *trace)
 {
 	if (!commit(trace, true))
 		return;
-	sink_close(trace->sink);
-	trace->sink = NULL;
+	close_sink(trace);
 	if (trace->options.on_full == ON_FULL_STOP) {
 		log_line(LOG_WARN, "%s has reached GPUTRACE_MAX_SIZE; tracing "
 			 "stops, the file is complete", trace->path);
@@ -156,7 +203,6 @@ static void next_part(struct trace *trace)
 		return;
 	}
 	trace->part++;
-	trace->part_events[trace->part % PARTS_MAX] = 0;
 }
 
 /* Two pieces and the tail's growth are kept free for what comes before the
@@ -178,7 +224,7 @@ static void append(struct trace *trace)
 		drop_events(trace);
 		return;
 	}
-	trace->part_events[trace->part % PARTS_MAX] +=
+	part_of(trace, trace->part)->nr_events +=
 		trace->nr_events - trace->nr_offered;
 	trace->nr_offered = trace->nr_events;
 	trace->has_new = true;

@@ -6,6 +6,9 @@
 
 #include "collector/loss.h"
 
+/* ENDs of 32 bytes in rings of 128 KiB: 4,096 each. */
+enum { NR_EARLY = 4 * 4096 };
+
 struct log_entry {
 	uint64_t start_ns;
 	uint32_t node;
@@ -27,7 +30,8 @@ int ranges_init(struct ranges *ranges, uint64_t bytes)
 	ranges->size = 256;
 	ranges->nodes = calloc(ranges->size, sizeof(*ranges->nodes));
 	ranges->nr = 1;                 /* [0] is none */
-	return ranges->nodes ? 0 : -ENOMEM;
+	ranges->early = calloc(NR_EARLY, sizeof(*ranges->early));
+	return ranges->nodes && ranges->early ? 0 : -ENOMEM;
 }
 
 static void free_content(struct node *node)
@@ -50,6 +54,7 @@ void ranges_fini(struct ranges *ranges)
 		free_content(&ranges->nodes[i]);
 	free(ranges->nodes);
 	free(ranges->open_started);
+	free(ranges->early);
 	free(ranges->ready);
 	memset(ranges, 0, sizeof(*ranges));
 }
@@ -186,8 +191,12 @@ static void link_parent(struct ranges *ranges, uint32_t index,
 			const struct range_log *log)
 {
 	struct node *node = &ranges->nodes[index];
-	uint32_t parent = log->nr_open ? log->open[log->nr_open - 1] : 0;
+	uint32_t i = log->nr_open, parent;
 
+	/* One that is carried began before what is open by now. */
+	while (i && ranges->nodes[log->open[i - 1]].start_ns > node->start_ns)
+		i--;
+	parent = i ? log->open[i - 1] : 0;
 	node->parent = parent;
 	if (parent) {
 		node->depth = ranges->nodes[parent].depth + 1;
@@ -277,8 +286,7 @@ uint32_t range_find_started(const struct ranges *ranges, uint64_t id)
 
 void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns)
 {
-	uint32_t nr = sizeof(ranges->early) / sizeof(*ranges->early);
-	struct early_end *early = &ranges->early[ranges->nr_early++ % nr];
+	struct early_end *early = &ranges->early[id % NR_EARLY];
 
 	early->id = id;
 	early->t_ns = t_ns;
@@ -286,15 +294,12 @@ void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns)
 
 uint64_t range_take_early(struct ranges *ranges, uint64_t id)
 {
-	uint32_t i, nr = sizeof(ranges->early) / sizeof(*ranges->early);
+	struct early_end *early = &ranges->early[id % NR_EARLY];
 
-	for (i = 0; i < nr; i++) {
-		if (ranges->early[i].id == id) {
-			ranges->early[i].id = 0;
-			return ranges->early[i].t_ns;
-		}
-	}
-	return 0;
+	if (early->id != id)
+		return 0;
+	early->id = 0;
+	return early->t_ns;
 }
 
 static void remove_index(uint32_t *list, uint32_t *nr, uint32_t index)

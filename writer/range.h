@@ -80,8 +80,7 @@ struct ranges {
 	uint32_t nr_started, started_size;
 	struct early_end {              /* ENDs seen before their START */
 		uint64_t id, t_ns;
-	} early[64];
-	uint32_t nr_early;
+	} *early;                       /* by the low bits of the id */
 	uint32_t *ready;                /* scratch of ranges_collect() */
 	uint32_t ready_size;
 };
@@ -108,7 +107,8 @@ uint32_t range_find_deeper(const struct ranges *ranges,
 uint32_t range_find_started(const struct ranges *ranges, uint64_t id);
 
 /* An END that came before its START: kept until range_take_early(), which
- * returns the time, or 0. */
+ * returns the time, or 0.  Ids count up, and there is room for all that four
+ * rings hold. */
 void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns);
 uint64_t range_take_early(struct ranges *ranges, uint64_t id);
 

@@ -71,18 +71,36 @@ static int identify(struct half *half)
 	return 0;
 }
 
+/* Held while we live: so another run knows that it is no leftover.  One that
+ * looks just now (twin_remove_stale()) holds it for a moment, and may have
+ * removed it: then -ESTALE. */
+static int hold(int fd)
+{
+	struct stat st;
+
+	(void)flock(fd, LOCK_EX);
+	return !fstat(fd, &st) && !st.st_nlink ? -ESTALE : 0;
+}
+
 static int open_hidden(struct sink_file *file)
 {
 	struct half *half = hidden(file);
-	int fd = open(file->twin, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC |
-		      O_NOFOLLOW, 0600);
+	int fd, tries;
 
+	for (tries = 0; tries < 10; tries++) {
+		fd = open(file->twin, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC |
+			  O_NOFOLLOW, 0600);
+		if (fd < 0)
+			return -errno;
+		if (!hold(fd))
+			break;
+		close(fd);
+		fd = -1;
+	}
 	if (fd < 0)
-		return -errno;
+		return -ESTALE;
 	half->fd = fd;
 	half->body = 0;
-	/* Held while we live: so a later run knows that it is no leftover. */
-	(void)flock(fd, LOCK_EX | LOCK_NB);
 	return identify(half);
 }
 
@@ -173,7 +191,7 @@ static int catch_up(struct sink_file *file)
 	int err;
 
 	if (file->is_open)
-		return 0;
+		return check_half(to, file->twin);
 	if (file->seen >= 0) {
 		from = &file->half[file->seen];
 		err = check_half(from, file->path);
@@ -229,13 +247,28 @@ static int fail(struct sink_file *file, int err)
 	return err;
 }
 
+/* The hidden half is the body and these bytes.  -EBADF: the program closed our
+ * descriptor in this moment. */
+static int write_end(struct sink_file *file, const void *bytes, size_t len)
+{
+	int err, fd, tries = 5;
+
+	do {
+		err = catch_up(file);
+		fd = hidden(file)->fd;
+		if (!err)
+			err = write_all(fd, bytes, len, file->body);
+		if (!err && ftruncate(fd, (off_t)(file->body + len)))
+			err = -errno;
+	} while (err == -EBADF && --tries);
+	return err;
+}
+
 static int file_append(struct sink *sink, const void *bytes, size_t len)
 {
 	struct sink_file *file = (struct sink_file *)sink;
-	int err = file->error ? file->error : catch_up(file);
+	int err = file->error ? file->error : write_end(file, bytes, len);
 
-	if (!err)
-		err = write_all(hidden(file)->fd, bytes, len, file->body);
 	if (err)
 		return fail(file, err);
 	file->body += len;
@@ -288,6 +321,14 @@ static int exchange(struct sink_file *file)
 	return 0;
 }
 
+static bool is_named(const struct half *half, const char *path)
+{
+	struct stat st;
+
+	return !lstat(path, &st) && st.st_dev == half->dev &&
+	       st.st_ino == half->ino;
+}
+
 static int swap(struct sink_file *file)
 {
 	struct half *was_seen;
@@ -299,6 +340,10 @@ static int swap(struct sink_file *file)
 			file->seen = 0;
 		return err;
 	}
+	/* Whoever moved our file away may have put one of his there. */
+	if (!is_named(&file->half[file->seen], file->path) ||
+	    !is_named(hidden(file), file->twin))
+		return -ESTALE;
 	err = exchange(file);
 	if (err < 0)
 		return err;
@@ -315,15 +360,9 @@ static int swap(struct sink_file *file)
 static int file_commit(struct sink *sink, const void *tail, size_t len)
 {
 	struct sink_file *file = (struct sink_file *)sink;
-	struct half *half;
-	int err = file->error ? file->error : catch_up(file);
+	struct half *half = hidden(file);
+	int err = file->error ? file->error : write_end(file, tail, len);
 
-	if (err)
-		return fail(file, err);
-	half = hidden(file);
-	err = write_all(half->fd, tail, len, file->body);
-	if (!err && ftruncate(half->fd, (off_t)(file->body + len)))
-		err = -errno;
 	if (!err)
 		err = swap(file);
 	if (err)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/random.h>
@@ -23,6 +24,27 @@ static char *copy_text(const char *text, bool *failed)
 	return copy;
 }
 
+/* Of the folder in which the program is now: it may go elsewhere.  A '%' of
+ * the folder stands for itself. */
+static char *copy_absolute(const char *pattern, bool *failed)
+{
+	char folder[PATH_MAX], whole[2 * PATH_MAX];
+	size_t at = 0, i;
+
+	if (*pattern == '/' || !getcwd(folder, sizeof(folder)) ||
+	    folder[0] != '/')
+		return copy_text(pattern, failed);
+	for (i = 0; folder[i] && at + 3 < sizeof(whole); i++) {
+		whole[at++] = folder[i];
+		if (folder[i] == '%')
+			whole[at++] = '%';
+	}
+	if ((size_t)snprintf(whole + at, sizeof(whole) - at, "/%s",
+			     pattern) >= sizeof(whole) - at)
+		return copy_text(pattern, failed);
+	return copy_text(whole, failed);
+}
+
 static int copy_options(struct writer_options *to,
 			const struct writer_options *from)
 {
@@ -31,7 +53,7 @@ static int copy_options(struct writer_options *to,
 	size_t i;
 
 	*to = *from;
-	to->out = copy_text(from->out, &failed);
+	to->out = copy_absolute(from->out, &failed);
 	to->kernels = copy_text(from->kernels, &failed);
 	to->container = copy_text(from->container, &failed);
 	settings = calloc(from->nr_settings + 1, sizeof(*settings));
@@ -106,6 +128,8 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	identify(trace);
 	err = copy_options(&trace->options, options);
 	if (!err)
+		err = output_init(trace);
+	if (!err)
 		err = tracks_init(&trace->tracks, trace->pid);
 	if (!err)
 		err = cpu_threads_init(&trace->threads);
@@ -131,7 +155,7 @@ void trace_fini(struct trace *trace)
 {
 	struct cpu_thread *thread;
 
-	sink_close(trace->sink);
+	output_fini(trace);
 	for (thread = trace->threads.list; thread; thread = thread->next)
 		range_log_destroy(thread->log);
 	ranges_fini(&trace->ranges);

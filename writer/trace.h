@@ -31,6 +31,7 @@
 struct kernel_shapes;
 struct api_shapes;
 struct pending;
+struct part;
 
 enum { WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64 };
 
@@ -48,6 +49,7 @@ struct trace {
 	struct sink *(*open_sink)(struct trace *trace);
 	char path[4096];                /* of the part that is written */
 	char first_path[4096];
+	bool is_pattern;                /* never takes another run's place */
 	bool is_stopped;                /* no output any more */
 	uint32_t part;                  /* of the rotated files, from 0 */
 
@@ -64,6 +66,7 @@ struct trace {
 	struct window windows[WINDOWS_KEPT];    /* oldest first */
 	uint32_t nr_windows, windows_seen;
 	uint32_t epoch;                 /* drain.c: of the open ranges */
+	uint32_t epoch_seen;            /* of `windows` */
 
 	uint32_t cycle;                 /* write-outs */
 	uint32_t batch;                 /* for nest_place() */
@@ -71,7 +74,7 @@ struct trace {
 	uint64_t next_arrow;
 	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
 	uint64_t nr_offered;            /* of nr_events, those in the sink */
-	uint64_t part_events[1024];     /* of each part, by its low bits */
+	struct part *parts;             /* the newest: output.c */
 	size_t tail_len;                /* of the last commit */
 	bool has_new;                   /* since the last commit */
 
@@ -113,6 +116,8 @@ void drain_close_ranges(struct trace *trace, uint64_t t_ns);
 /* ---- windows ---- */
 
 void windows_refresh(struct trace *trace);
+/* The last window that opened by t_ns, or NULL. */
+const struct window *windows_find(const struct trace *trace, uint64_t t_ns);
 /* True if t_ns lies in a window that was recorded. */
 bool windows_hold(const struct trace *trace, uint64_t t_ns);
 
@@ -131,6 +136,10 @@ void event_end(struct trace *trace);
 /* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
+
+/* The last files by number.  Returns 0 or -ENOMEM. */
+int output_init(struct trace *trace);
+void output_fini(struct trace *trace);
 
 /* Hands what has gathered to the sink when that is worth it.  Between whole
  * events only: the file may end here and a next one begin. */

@@ -62,6 +62,12 @@ static struct lane *create(struct tracks *tracks, uint32_t pid, uint32_t tid,
 	return lane;
 }
 
+/* Threads and streams leave some for what is always needed. */
+static bool is_crowded(const struct tracks *tracks)
+{
+	return tracks->nr_lanes >= TRACK_MAX_LANES - TRACK_RESERVED_LANES;
+}
+
 static uint32_t gpu_tid(struct tracks *tracks, uint32_t device)
 {
 	return ++tracks->next_tid[device < 63 ? device : 63];
@@ -91,6 +97,9 @@ struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 	for (lane = *bucket; lane; lane = lane->next_in_bucket)
 		if (is_lane(lane, device, context, stream, role))
 			break;
+	if (!lane && is_crowded(tracks) && stream != LANE_OTHER_STREAMS)
+		return track_gpu(tracks, device, context, LANE_OTHER_STREAMS,
+				 role);
 	if (!lane) {
 		lane = create(tracks, TRACK_GPU_PID + device,
 			      gpu_tid(tracks, device), role);
@@ -120,7 +129,8 @@ struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
 			  uint32_t tid)
 {
-	struct lane *lane = create(tracks, tracks->pid, tid, ROLE_THREAD);
+	struct lane *lane = is_crowded(tracks) ? NULL :
+		create(tracks, tracks->pid, tid, ROLE_THREAD);
 
 	if (lane) {
 		lane->thread = thread;

@@ -42,6 +42,7 @@ enum role {
 };
 
 #define LANE_NO_STREAM UINT32_MAX
+#define LANE_OTHER_STREAMS (UINT32_MAX - 1)
 
 struct lane {
 	struct lane *more;              /* where this one has no gap */
@@ -69,14 +70,20 @@ struct tracks {
 	uint32_t pid;
 };
 
-/* 16384 lanes: a program with more streams than that shows nothing anyway. */
+/*
+ * 16384 lanes: nobody reads more, and each costs 500 bytes at every write-out.
+ * The last 1024 are not for new threads and streams: later streams, of a
+ * program that makes one for each request, share lanes.
+ */
 #define TRACK_MAX_LANES 16384
+#define TRACK_RESERVED_LANES 1024
 
 int tracks_init(struct tracks *tracks, uint32_t pid);
 void tracks_fini(struct tracks *tracks);
 
-/* The first lane of a stream and role (LANE_NO_STREAM: of the context).
- * NULL without memory or over the bound. */
+/* The first lane of a stream and role (LANE_NO_STREAM: of the context;
+ * LANE_OTHER_STREAMS: of all for which there was no room).  NULL without
+ * memory or over the bound. */
 struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 		       uint32_t stream, enum role role);
 

@@ -57,6 +57,18 @@ static bool is_twin(const char *name)
 	       !strncmp(name + len - strlen(SUFFIX), SUFFIX, strlen(SUFFIX));
 }
 
+/* The lock is held until it is gone: its maker may be about to take it. */
+static void remove_unheld(const char *twin)
+{
+	int fd = open(twin, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+
+	if (fd < 0)
+		return;
+	if (!flock(fd, LOCK_EX | LOCK_NB))
+		(void)unlink(twin);
+	close(fd);
+}
+
 void twin_remove_stale(const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -77,8 +89,8 @@ void twin_remove_stale(const char *path)
 		len = snprintf(twin, sizeof(twin), "%s/%s", folder,
 			       entry->d_name);
 		if (is_twin(entry->d_name) && len > 0 &&
-		    (size_t)len < sizeof(twin) && !is_held(twin))
-			(void)unlink(twin);
+		    (size_t)len < sizeof(twin))
+			remove_unheld(twin);
 	}
 	closedir(dir);
 }

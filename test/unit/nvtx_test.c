@@ -70,7 +70,8 @@ static void test_window(void)
 	CHECK(nvtx_carry(thread_self(), epoch, copy, sizeof copy) > 0);
 	record = (const void *)copy;
 	CHECK(has_text(record, "outer") && record->flags & RECORD_CARRIED);
-	CHECK_EQ(record->head.t_ns, 0);
+	CHECK_EQ(record->head.t_ns, window_opened_ns(epoch));
+	CHECK(record->head.t_ns);
 
 	CHECK_EQ(push(NULL, "new"), 1);
 	CHECK_EQ(nvtx_carry(thread_self(), epoch, copy, sizeof copy), 0);
@@ -146,7 +147,12 @@ static void test_started(void)
 	CHECK(record->flags & RECORD_CARRIED && has_text(record, "request"));
 	RECORD(RECORD_RANGE_START, inside);
 	ring_release(ring);
+	/* Nobody knows here that the writer has asked. */
 	nvtx_end(before);
+	RECORD(RECORD_RANGE_START, before);
+	CHECK(record->flags & RECORD_CARRIED && has_text(record, "request"));
+	CHECK_EQ(record->head.t_ns, window_opened_ns(epoch));
+	ring_release(ring);
 	RECORD(RECORD_RANGE_END, before);
 	ring_release(ring);
 	nvtx_end(inside);

@@ -102,8 +102,8 @@ static struct found find(const char *cat, const char *name)
 		 name);
 	for (line = file.data; line && *line; line = end ? end + 1 : NULL) {
 		end = strchr(line, '\n');
-		at = strstr(line, head);
-		if (!at || (end && at > end))
+		if (!memmem(line, end ? (size_t)(end - line) : strlen(line),
+			    head, strlen(head)))
 			continue;
 		found.nr++;
 		snprintf(found.line, sizeof(found.line), "%.*s",
