@@ -106,7 +106,7 @@ group_machine()
 group_conformance()
 {
 	[ -x "$O/sim/conformance" ] || return 0
-	piece conformance 110 "$O/sim/conformance" &&
+	piece conformance 160 "$O/sim/conformance" &&
 	cp "$WORK/conformance.log" "$OUT/conformance.txt"
 }
 
