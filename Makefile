@@ -26,6 +26,10 @@ endif
 # Written by the set-up: where the CUDA headers and static libraries are.
 SETUP   := $(O)/setup.mk
 ifeq ($(filter clean help,$(MAKECMDGOALS)),)
+ifneq ($(words $(CURDIR) $(O)),2)
+$(error "$(CURDIR)", O="$(O)": neither make nor LD_PRELOAD can name a path \
+	with a space)
+endif
 include $(SETUP)
 endif
 
@@ -45,7 +49,9 @@ GUEST   := $(BASE) -fPIC -fvisibility=hidden -fno-semantic-interposition \
 GUEST_LD := -shared -Wl,-soname,libgputrace.so -Wl,-Bsymbolic \
            -Wl,--version-script=inject/exports.map -Wl,-z,nodelete \
            -Wl,-z,relro -Wl,-z,now $(if $(SAN),,-Wl,-z,defs)
-GUEST_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) -Wl,--as-needed -lpthread -ldl
+# By name, needed or not: before glibc 2.34 they hold what is in libc.so now.
+GUEST_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) \
+           -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 
 LIB_C   := $(wildcard inject/*.c collector/*.c writer/*.c)
 CORE_C  := $(filter-out inject/preload.c,$(LIB_C))

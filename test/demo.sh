@@ -12,7 +12,8 @@ if nvidia-smi -L >/dev/null 2>&1; then
 	echo "Tracing host/decode on $(nvidia-smi -L | sed -n '1s/ (UUID.*//p')"
 else
 	echo "No GPU here: tracing host/decode on the simulated GPU"
-	export LD_LIBRARY_PATH="$PWD/$build/sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
+	sim=$(cd "$build/sim" && pwd)
+	export LD_LIBRARY_PATH="$sim${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
 fi
 rm -f "$trace"
 "$build/gputrace" record --out "$trace" -- \
@@ -26,3 +27,5 @@ cat <<EOF
 The trace: $trace
 To look at it: $build/gputrace open $trace
 EOF
+[ -z "${sim:-}" ] ||
+	echo "More on the simulated GPU: export LD_LIBRARY_PATH=$sim"

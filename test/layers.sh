@@ -19,6 +19,8 @@ inject (inject|collector|writer)/[a-z0-9_]+\.h
 tools tools/[a-z0-9_]+\.h|inject/settings\.h
 EOF
 
-top=$(ls -A | grep -vxE 'inject|collector|writer|tools|test|Makefile|README\.md|COPYING|build.*|\..*')
+build=${O:-build}
+top=$(ls -A | grep -vxE 'inject|collector|writer|tools|test|Makefile|README\.md|COPYING|build.*|\..*' |
+	grep -vxF "${build%%/*}")
 [ -z "$top" ] || { echo "not in the layout: $top"; status=1; }
 exit $status

@@ -16,6 +16,14 @@ result() { # NAME STATUS LOG
 	esac
 }
 
+# pytest first: nothing is run where it cannot be had.
+python=${PYTHON:-python3}
+if ! $python -c 'import pytest' 2>/dev/null; then
+	[ -d "$O/py/pytest" ] || sh tools/setup.sh "$O" pytest || exit 1
+	py=$(cd "$O/py" && pwd)
+	export PYTHONPATH="$py${PYTHONPATH:+:$PYTHONPATH}"
+fi
+
 mkdir -p "$O/log"
 run() { # NAME COMMAND...
 	name=$1; shift
@@ -24,10 +32,17 @@ run() { # NAME COMMAND...
 	result "$name" $? "$log"
 }
 
-# Sanitized libraries: the sanitizer must come first in the process.
-case ${SAN:-} in
-*address*)	export ASAN_OPTIONS=verify_asan_link_order=0:detect_leaks=0 ;;
-esac
+# What a sanitizer finds goes to files, whoever reads the program's stderr and
+# whatever its status: each one is a failure.  The sanitizer comes with the
+# preloaded library, later than it likes.
+if [ -n "${SAN:-}" ]; then
+	found=$(cd "$O/log" && pwd)/found
+	rm -f "$found".*
+	export ASAN_OPTIONS="log_path=$found:verify_asan_link_order=0:detect_leaks=0"
+	# gcc's knows no log_path: a signal, which no test takes for an answer.
+	export UBSAN_OPTIONS=halt_on_error=1:abort_on_error=1:print_stacktrace=1
+	export TSAN_OPTIONS="log_path=$found:suppressions=$PWD/test/tsan.supp"
+fi
 
 for test in "$O"/unit/*_test; do
 	[ -x "$test" ] || continue
@@ -41,11 +56,6 @@ run layers sh test/layers.sh
 run style sh test/style.sh
 [ -n "${SAN:-}" ] || run symbols sh test/symbols.sh "$O"
 
-python=${PYTHON:-python3}
-if ! $python -c 'import pytest' 2>/dev/null; then
-	export PYTHONPATH="$O/py${PYTHONPATH:+:$PYTHONPATH}"
-	[ -d "$O/py/pytest" ] || sh tools/setup.sh "$O" pytest
-fi
 O=$O $python -m pytest -q -p no:cacheprovider --junitxml="$O/log/pytest.xml" \
 	test ${PYTEST_ARGS:-}
 status=$?
@@ -61,6 +71,12 @@ set -- $counts
 passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 # pytest failed without a failing test: it could not even collect them.
 [ "$status" -le 1 ] || [ "$2" -gt 0 ] || failed=$((failed + 1))
+
+for file in ${SAN:+"$found".*}; do
+	[ -s "$file" ] || continue
+	result "sanitizer (${file##*/})" 1
+	head -n 40 "$file"
+done
 
 [ "$skipped" = 0 ] || echo "$skipped skipped"
 echo "$passed passed, $failed failed"

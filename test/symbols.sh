@@ -17,6 +17,12 @@ needed=$($readelf -d "$library" | sed -n 's/.*(NEEDED).*\[\(.*\)\]/\1/p' |
 	grep -vxE 'libc\.so\.6|libm\.so\.6|libdl\.so\.2|libpthread\.so\.0|librt\.so\.1|ld-linux-aarch64\.so\.1')
 [ -z "$needed" ] || fail "needs: $needed"
 
+# Before glibc 2.34 threads and dlopen() are not in libc.so, and a program that
+# is not linked to them would not even start.
+for name in libpthread.so.0 libdl.so.2; do
+	$readelf -d "$library" | grep -qF "[$name]" || fail "needs no $name"
+done
+
 # 2.28: Debian 10, RHEL 8.
 versions=$($nm -D --undefined-only "$library" | grep -o 'GLIBC_2\.[0-9.]*' |
 	sort -u | awk -F'[_.]' '$3 > 28')

@@ -523,7 +523,7 @@ def test_gzip_bomb(gputrace, tmp_path, command, filling):
         for _ in range(1000 if filling == b" " else 200):
             packed.write(filling * (2 ** 20 // len(filling)))
         packed.write(b'{"a":"y"}]}' if filling == b" " else b"")
-    if "address" in os.environ.get("SAN", ""):
+    if os.environ.get("SAN"):   # a sanitizer reserves terabytes
         limit = ""
     else:
         limit = "ulimit -v 262144; "

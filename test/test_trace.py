@@ -119,7 +119,7 @@ def projections(trace):
                 spans[stream] = (min(first, w["start"]),
                                  max(last, w["end"]))
         for stream, span in spans.items():
-            found[r["name"], stream, *span] += 1
+            found[(r["name"], stream, *span)] += 1
     return found
 
 

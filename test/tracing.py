@@ -29,7 +29,8 @@ def environment(traced=True, **settings):
                                 "NVTX_INJECTION"))}
     env["LD_LIBRARY_PATH"] = str(BUILD / "sim")
     if SANITIZED:       # the library brings the sanitizer, and comes late
-        env["ASAN_OPTIONS"] = "verify_asan_link_order=0:detect_leaks=0"
+        env.setdefault("ASAN_OPTIONS",
+                       "verify_asan_link_order=0:detect_leaks=0")
     if traced:
         env["LD_PRELOAD"] = str(LIBRARY)
     env.update({k: str(v) for k, v in settings.items()})
