@@ -27,6 +27,9 @@ struct items {
  * written at once, as not traced. */
 enum { PENDING_MAX = 1 << 16, PENDING_CYCLES = 2 };
 
+/* A buffer counts as so many bytes at least: 256 of them are worked on. */
+enum { SCARCE = 64 << 10 };
+
 struct pending {
 	struct waiting {
 		struct activity activity;
@@ -80,9 +83,10 @@ uint64_t batch_take(struct trace *trace)
 	*pending->last = buffer;
 	for (; buffer; buffer = buffer->next) {
 		pending->last = &buffer->next;
-		/* What it holds, not what is in it: the buffers of many
-		 * threads that launched little are as scarce. */
-		pending->bytes += buffer->size;
+		/* Not what is in it: the buffers of many threads that launch
+		 * little are as scarce as full ones. */
+		pending->bytes += buffer->size > SCARCE ? buffer->size :
+			SCARCE;
 	}
 	return pending->bytes;
 }

@@ -117,12 +117,11 @@ struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 
 struct lane *track_own(struct tracks *tracks, enum role role)
 {
-	struct lane *lane;
+	struct lane **lane = &tracks->own[role];
 
-	for (lane = tracks->lanes; lane; lane = lane->next)
-		if (lane->role == role && lane->number == 1)
-			return lane;
-	return create(tracks, tracks->pid, own_tid(tracks), role);
+	if (!*lane)
+		*lane = create(tracks, tracks->pid, own_tid(tracks), role);
+	return *lane;
 }
 
 struct lane *track_thread(struct tracks *tracks,

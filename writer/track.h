@@ -39,6 +39,7 @@ enum role {
 	ROLE_STARTED_OPEN, /* those that are open: in the tail only */
 	ROLE_OVERHEAD,  /* CUPTI's own work, JIT, module loading */
 	ROLE_OWN,       /* our own write-outs */
+	NR_ROLES,
 };
 
 #define LANE_NO_STREAM UINT32_MAX
@@ -65,6 +66,7 @@ struct tracks {
 	struct lane *lanes;
 	struct lane **buckets;
 	struct lane *last;              /* found by track_gpu() */
+	struct lane *own[NR_ROLES];     /* track_own()'s */
 	uint32_t nr_lanes, nr_own;
 	uint32_t next_tid[64];          /* of each GPU; the last: all others */
 	uint32_t pid;
