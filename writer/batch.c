@@ -26,8 +26,8 @@ struct items {
 /* GPU work that waits for its launch.  64 Ki of 200 bytes: 13 MB; more is
  * written at once, as not traced. */
 enum { PENDING_MAX = 1 << 16, PENDING_CYCLES = 2 };
-
-/* A buffer counts as so many bytes at least: 256 of them are worked on. */
+/* A buffer counts by its size, not by what is in it, and for so much at least:
+ * those of many threads that launch little are as scarce as full ones. */
 enum { SCARCE = 64 << 10 };
 
 struct pending {
@@ -83,10 +83,7 @@ uint64_t batch_take(struct trace *trace)
 	*pending->last = buffer;
 	for (; buffer; buffer = buffer->next) {
 		pending->last = &buffer->next;
-		/* Not what is in it: the buffers of many threads that launch
-		 * little are as scarce as full ones. */
-		pending->bytes += buffer->size > SCARCE ? buffer->size :
-			SCARCE;
+		pending->bytes += buffer->size < SCARCE ? SCARCE : buffer->size;
 	}
 	return pending->bytes;
 }

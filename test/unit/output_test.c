@@ -193,6 +193,15 @@ static void write_for_ever(const char *path)
 	}
 }
 
+/* The first file takes as long as the machine is slow; 20 s at most. */
+static void wait_for_file(const char *path)
+{
+	int i;
+
+	for (i = 0; i < 2000 && access(path, F_OK); i++)
+		usleep(10000);
+}
+
 static void test_kill(const char *name)
 {
 	uint32_t random = 99;
@@ -203,6 +212,7 @@ static void test_kill(const char *name)
 		child = fork();
 		if (!child)
 			write_for_ever(file(name));
+		wait_for_file(file(name));
 		random = random * 1103515245 + 12345;
 		usleep(20000 + random / 65536 % 40000);
 		kill(child, SIGKILL);
