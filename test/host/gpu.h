@@ -69,6 +69,8 @@ const char *gpu_kernel_symbol(enum gpu_kernel kernel);
 /* Launches a kernel of `ns` nanoseconds in its usual shape. */
 void gpu_launch(const struct gpu *gpu, enum gpu_kernel kernel, CUstream stream,
 		uint64_t ns);
+CUresult gpu_try_launch(const struct gpu *gpu, enum gpu_kernel kernel,
+			CUstream stream, uint64_t ns);
 void gpu_launch_function(CUfunction function, unsigned int blocks,
 			 unsigned int threads, unsigned int smem,
 			 CUstream stream, uint64_t ns);

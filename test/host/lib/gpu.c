@@ -167,24 +167,38 @@ void gpu_use(const struct gpu *gpu)
 	CU(cuCtxSetCurrent, gpu->context);
 }
 
-void gpu_launch_function(CUfunction function, unsigned int blocks,
-			 unsigned int threads, unsigned int smem,
-			 CUstream stream, uint64_t ns)
+static CUresult try_function(CUfunction function, unsigned int blocks,
+			     unsigned int threads, unsigned int smem,
+			     CUstream stream, uint64_t ns)
 {
 	uint64_t spin = ns > EMPTY_KERNEL_NS ? ns - EMPTY_KERNEL_NS : 0;
 	void *params[] = { &ns, &spin };
 
-	CU(cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, smem, stream,
-	   params, NULL);
+	return TRY(cuLaunchKernel, function, blocks, 1, 1, threads, 1, 1, smem,
+		   stream, params, NULL);
+}
+
+void gpu_launch_function(CUfunction function, unsigned int blocks,
+			 unsigned int threads, unsigned int smem,
+			 CUstream stream, uint64_t ns)
+{
+	gpu_check("cuLaunchKernel", try_function(function, blocks, threads,
+						 smem, stream, ns));
+}
+
+CUresult gpu_try_launch(const struct gpu *gpu, enum gpu_kernel kernel,
+			CUstream stream, uint64_t ns)
+{
+	const struct kernel *k = &kernels[kernel];
+
+	return try_function(gpu->kernels[kernel], k->blocks, k->threads,
+			    k->dynamic_smem, stream, ns);
 }
 
 void gpu_launch(const struct gpu *gpu, enum gpu_kernel kernel, CUstream stream,
 		uint64_t ns)
 {
-	const struct kernel *k = &kernels[kernel];
-
-	gpu_launch_function(gpu->kernels[kernel], k->blocks, k->threads,
-			    k->dynamic_smem, stream, ns);
+	gpu_check("cuLaunchKernel", gpu_try_launch(gpu, kernel, stream, ns));
 }
 
 uint64_t now_ns(void)
