@@ -137,6 +137,9 @@ $(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ -ldl -lm
 
+# A program with a profiler of its own is linked to CUPTI, as PyTorch is.
+$(O)/host/profiler: $(O)/sim/libcupti.so.13
+
 CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)
 
