@@ -5,7 +5,7 @@ The program's own profiler does what torch.profiler does (test/host/
 profiler.c); with and without the library its results must be the same.
 """
 import pytest
-from tracing import Trace, judge, run, traced
+from tracing import BUILD, Trace, judge, run, traced
 
 FORMS = {
     "one session": [],
@@ -115,3 +115,16 @@ def test_the_end_inside_a_session(tmp_path):
     assert not judge(path)
     assert names(trace) == {"silu": 50, "argmax": 0, "flash": 0}
     assert len(trace.slices(name="another profiler has CUPTI")) == 1
+
+
+def test_a_copy_of_its_own(tmp_path):
+    """Two copies of CUPTI: the second gets 39 from every call, as on an H200,
+    and neither is harmed."""
+    copy = BUILD / "sim" / "12" / "libcupti.so.12"
+    done, trace = traced(tmp_path, "copy", copy)
+    assert done.did["copy"] == dict.fromkeys(
+        ("register", "enable", "disable", "flush"), 39)
+    assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"] == 150
+    assert trace.losses() == {}
+    alone = run("copy", copy, traced=False)
+    assert alone.did["copy"]["enable"] == 0 and alone.did["copy"]["bytes"]

@@ -38,7 +38,7 @@ uint64_t sim_cupti_version(void)
 
 CUptiResult sim_refusal(const char *function)
 {
-	if (getenv("SIM_SUBSCRIBER"))
+	if (getenv("SIM_SUBSCRIBER") || !sim_claim(&sim_cupti_hooks))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	return (CUptiResult)sim_env_error(function);
 }
