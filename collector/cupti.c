@@ -192,6 +192,7 @@ static void *run_flushes(void *argument)
 		uint32_t seen = atomic_load(&wake);
 		uint64_t now_ns = clock_now_ns();
 
+		log_carry();
 		switch (atomic_load(&request)) {
 		case FINISH:
 			complete_finish();

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * The one attach that all ways in lead to, and the ways out: the end of the
- * process and the child of a fork.
+ * The one attach that all ways in lead to, and the child of a fork (the end
+ * of the process: ending.h).
  *
- *   OFF --attach()--> ON --exit--> ENDED
- *    ^                 \--fork, child--> DEAD
+ *   OFF --attach()--> ON --fork, child--> DEAD
+ *    ^                 |
  *    '---- on any error: said once, and OFF for good
  */
 enum attach_way { ATTACH_IN_CUINIT, ATTACH_LATE };

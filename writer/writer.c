@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
 #include "writer/trace.h"
@@ -28,6 +29,7 @@ static struct {
 	pthread_mutex_t lock;           /* of the summary */
 	struct writer_summary summary;
 	_Atomic uint32_t must_finish, has_finished;
+	void (*on_finished)(void);
 	bool is_running;
 	struct trace *trace;            /* the thread's own */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -132,15 +134,21 @@ static void *run(void *argument)
 	struct trace *trace = argument;
 	uint64_t flushed_ns = clock_now_ns();
 
+	log_be_carried();
 	while (wait_for_next())
 		look(trace, &flushed_ns);
 	finish(trace);
 	/* Forgotten first: the child of a fork in this moment looks at it. */
 	writer.trace = NULL;
 	atomic_thread_fence(memory_order_seq_cst);
+	output_fini(trace);
+	if (writer.on_finished)
+		writer.on_finished();
+	wait_wake(&writer.has_finished);
+	/* Not waited for: the process may be ending in a signal handler that
+	 * interrupted malloc(), which then holds our lock. */
 	trace_fini(trace);
 	free(trace);
-	wait_wake(&writer.has_finished);
 	return NULL;
 }
 
@@ -188,6 +196,11 @@ int writer_finish(uint64_t deadline_ns)
 	}
 	writer.is_running = false;
 	return 0;
+}
+
+void writer_on_finished(void (*call)(void))
+{
+	writer.on_finished = call;
 }
 
 void writer_summary(struct writer_summary *summary)
