@@ -25,7 +25,7 @@ __attribute__((format(printf, 2, 3)))
 void log_line(enum log_level level, const char *fmt, ...);
 
 /* As log_line(), but a thread that can writes it with log_carry(): from those
- * that have no stderr or no room on their stack.
+ * that have no stderr (own_thread_part_files()) or no room on their stack.
  * Context: any thread; signal-safe where its values are. */
 __attribute__((format(printf, 2, 3)))
 void log_queue(enum log_level level, const char *fmt, ...);

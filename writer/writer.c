@@ -135,6 +135,7 @@ static void *run(void *argument)
 	uint64_t flushed_ns = clock_now_ns();
 
 	log_be_carried();
+	(void)own_thread_part_files();
 	while (wait_for_next())
 		look(trace, &flushed_ns);
 	finish(trace);
