@@ -137,6 +137,16 @@ static void flush_periodically(void)
 	if ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
 		flush_forced();
+	activity_flushed();
+}
+
+/* A period from the start of the last flush; half of one behind a slow one. */
+static uint64_t next_flush_ns(uint64_t last_ns)
+{
+	uint64_t next_ns = last_ns + options.flush_ns;
+	uint64_t least_ns = clock_now_ns() + options.flush_ns / 2;
+
+	return next_ns > least_ns ? next_ns : least_ns;
 }
 
 /* The second half of cupti_stop(): unless a new start came in between. */
@@ -209,7 +219,7 @@ static void *run_flushes(void *argument)
 		}
 		if (atomic_load(&is_on))
 			flush_periodically();
-		next_ns = clock_now_ns() + options.flush_ns;
+		next_ns = next_flush_ns(now_ns);
 	}
 }
 

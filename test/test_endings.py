@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Every way that a program can end: as without us, at most 2 s later, and with
 a file that holds what it must."""
+import json
 import os
 import re
 import resource
@@ -10,7 +11,7 @@ import sys
 import time
 
 import pytest
-from tracing import (BUILD, SANITIZED, Trace, environment, judge, run)
+from tracing import (BUILD, ROOT, SANITIZED, Trace, environment, judge, run)
 
 ENDINGS = BUILD / "host" / "endings"
 KERNELS = 200
@@ -225,3 +226,16 @@ def test_a_full_pipe_on_stderr(tmp_path):
     os.close(write)
     assert done.returncode == 42
     assert Trace(tmp_path / "t.json").own["finished"]
+
+
+# ---- Killed at any moment ----
+
+def test_random_kills():
+    done = subprocess.run(
+        [sys.executable, ROOT / "test" / "guest" / "kills.py", "10", BUILD],
+        capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stdout + done.stderr
+    word = json.loads(done.stdout)
+    assert word["files"] >= 5 and word["bad"] == 0
+    # A period of 20 ms, on a machine that has other things to do.
+    assert word["oldest_lost_ms"] < 1000
