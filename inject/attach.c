@@ -16,6 +16,7 @@
 #include "collector/thread.h"
 #include "inject/configuration.h"
 #include "inject/ending.h"
+#include "inject/other_tool.h"
 #include "writer/writer.h"
 
 enum state { OFF, BEGUN, ON, DEAD };
@@ -112,6 +113,15 @@ static int start_tracing(void)
 	return configuration.start_now ? cupti_start() : 0;
 }
 
+static void say_whose_nvtx(void)
+{
+	const char *other = other_tool("NVTX_INJECTION64_PATH");
+
+	if (other && configuration.wants_nvtx)
+		log_line(LOG_WARN, "no NVTX ranges: NVTX_INJECTION64_PATH "
+			 "names %s", other);
+}
+
 static void attach_now(void)
 {
 	uint32_t off = OFF;
@@ -127,6 +137,7 @@ static void attach_now(void)
 		return;
 	log_line(LOG_INFO, "attached to pid %d, CUPTI %u from %s",
 		 (int)getpid(), cupti_api_version(), cupti_api_path());
+	say_whose_nvtx();
 	atomic_store(&state, ON);
 	ending_arm();
 }
@@ -149,10 +160,27 @@ void attach(enum attach_way way)
 	once_whole(&attach_once, attach_now);
 }
 
+void attach_explain_absence(void)
+{
+	static atomic_flag is_said = ATOMIC_FLAG_INIT;
+	int saved = errno;
+	const char *other = other_tool("CUDA_INJECTION64_PATH");
+
+	if (atomic_load(&state) == OFF && other && attach_cuda_is_in_use() &&
+	    !atomic_flag_test_and_set(&is_said)) {
+		once_whole(&once, prepare);
+		log_line(LOG_WARN, "not tracing: CUDA_INJECTION64_PATH names "
+			 "another tool, %s; without it this program is traced",
+			 other);
+	}
+	errno = saved;
+}
+
 void attach_profiler_api(bool start)
 {
 	int saved = errno;
 
+	attach_explain_absence();
 	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
 		return;
 	if (start)
@@ -165,5 +193,6 @@ void attach_profiler_api(bool start)
 bool attach_nvtx(void)
 {
 	once_whole(&once, prepare);
+	attach_explain_absence();
 	return configuration.wants_nvtx;
 }
