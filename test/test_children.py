@@ -70,6 +70,8 @@ def test_a_file_for_each(tmp_path, mode, out):
         assert in_files(folder).items() <= kernels(done.out).items()
         assert (folder / "t.json").exists()
     assert re.sub(r"\d+", "N", done.out) == re.sub(r"\d+", "N", plain.out)
+    if "thread" in SANITIZED:   # it has a thread of its own, but not always
+        return
     open_and_running = {tuple(row) for out in (plain.out, done.out)
                         for rows in said(out, "inert").values()
                         for row in rows}

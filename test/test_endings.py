@@ -26,9 +26,10 @@ plain_only = pytest.mark.skipif(
 COMPLETE = ["return", "exit", "_exit", "_Exit", "quick_exit", "double-exit",
             "both", "callback", "callback-_exit"]
 # The same, while something goes on that a sanitizer would rather not see.
-ROUGH = ["crash-handler", "overflow-handler", "in-malloc", "in-nvtx",
-         "in-launch", "in-profiler-api", "thread-exit", "thread-_exit",
-         "cancel"]
+ROUGH = ["in-nvtx", "thread-exit", "thread-_exit", "cancel"] + [
+    pytest.param(mode, marks=plain_only)
+    for mode in ("crash-handler", "overflow-handler", "in-malloc",
+                 "in-launch", "in-profiler-api")]
 # No moment for us: what the last flush has written.
 KILLED = ["abort", "kill", "crash", "overflow", "exec", "exec-self",
           "thread-exec"]
@@ -60,11 +61,13 @@ def test_complete(tmp_path, mode):
     assert trace.own["finished"]
     assert len(trace.slices("kernel")) == KERNELS
     assert len(trace.ranges("work")) == 1
-    assert "%s: %d kernels, 0 lost" % (trace.path, KERNELS) in done.err
+    # Where the call that brought the callback still runs, it may be lost.
+    assert ("%s: %d kernels, " % (trace.path, KERNELS) if "callback" in mode
+            else "%s: %d kernels, 0 lost\n" % (trace.path, KERNELS)) in done.err
     assert mode not in ("_exit", "quick_exit") or not judge(trace.path)
 
 
-@plain_only
+@not_under_tsan
 @pytest.mark.parametrize("mode", ROUGH)
 def test_complete_in_the_middle_of_something(tmp_path, mode):
     done, trace = end(tmp_path, mode)
