@@ -367,6 +367,15 @@ uint64_t activity_gpu_start_ns(const void *raw)
 	return activity_is_gpu_work(kind) ? u64(raw, kinds[kind].gpu_start) : 0;
 }
 
+/* Both stand side by side in all of them. */
+uint64_t activity_gpu_end_ns(const void *raw)
+{
+	uint32_t kind = activity_kind(raw);
+
+	return activity_is_gpu_work(kind) ?
+		u64(raw, kinds[kind].gpu_start + 8) : 0;
+}
+
 /* API records that the deny-list names are passed over here where CUPTI
  * cannot leave them out (before 12.5). */
 static bool is_wanted(const void *raw)

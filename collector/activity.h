@@ -211,8 +211,9 @@ static inline enum activity_kind activity_kind(const void *raw)
 /* True for kernels, copies, sets, whole graphs, decompressions. */
 bool activity_is_gpu_work(enum activity_kind kind);
 
-/* gpu_op.start_ns of GPU work without decoding the rest. */
+/* gpu_op.start_ns and end_ns of GPU work without decoding the rest. */
 uint64_t activity_gpu_start_ns(const void *raw);
+uint64_t activity_gpu_end_ns(const void *raw);
 
 /* CUPTI version (cuptiGetVersion) that gates the layouts.  Context: attach. */
 void activity_set_version(uint32_t version);
@@ -228,6 +229,8 @@ struct activity_buffer {
 	uint8_t *data;
 	size_t size;                /* bytes of memory at data */
 	size_t valid;               /* bytes that CUPTI filled */
+	bool is_forced;             /* by a forced flush: work that was in
+				     * flight may lack its times */
 };
 
 /* All buffers that CUPTI completed since the last call, as a list, or NULL.

@@ -17,6 +17,7 @@
 #include "collector/pool.h"
 #include "collector/thread.h"
 #include "collector/wait.h"
+#include "collector/watch.h"
 #include "collector/window.h"
 
 /* A stop waits so long for work in flight to end (design: a stop). */
@@ -119,8 +120,13 @@ static void wait_for_buffers(uint64_t until_ns)
 
 static void flush_forced(void)
 {
+	uint64_t start_ns = clock_now_ns();
+
+	pool_forcing(true);
 	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	wait_for_buffers(clock_now_ns() + 50 * LOOK_NS);
+	pool_forcing(false);
+	watch_forced(start_ns);
 }
 
 /*
@@ -137,6 +143,8 @@ static void flush_periodically(void)
 	if ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
 		flush_forced();
+	if (watch_look())
+		cupti_stop();
 }
 
 /* The second half of cupti_stop(): unless a new start came in between. */
@@ -309,7 +317,7 @@ int cupti_start(void)
 	bool discard, is_new;
 	int error = 0;
 
-	if (atomic_load(&is_dead))
+	if (atomic_load(&is_dead) || watch_has_ended())
 		return -EPERM;
 	pthread_mutex_lock(&control);
 	/* A program's cudaProfilerStart can be seen twice, by interposition

@@ -55,8 +55,15 @@ static struct slot *slots;
 static uint32_t nr_slots, nr_useful;     /* useful: all but the spare */
 static struct class_pool pools[NR_CLASSES];
 static struct activity_buffer *_Atomic done_list;
-static _Atomic uint32_t nr_outstanding, nr_done, arrivals;
+static _Atomic uint32_t nr_outstanding, nr_done, nr_lost, arrivals;
 static _Atomic int discarding;
+static _Atomic uint64_t forced_until_ns;
+
+/* taken_ns of a buffer that was given up. */
+#define LOST UINT64_MAX
+
+/* Behind a forced flush what it sent may still be on its way. */
+#define FORCED_AFTER_NS 1000000000u
 
 static void give(_Atomic uint64_t *list, uint32_t i)
 {
@@ -192,6 +199,32 @@ static void throw_away(struct slot *slot)
 	recycle(slot);
 }
 
+/* From CUPTI; also one that was given up. */
+static void take_back(struct slot *slot)
+{
+	if (atomic_exchange(&slot->taken_ns, 0) != LOST) {
+		atomic_fetch_sub_explicit(&nr_outstanding, 1,
+					  memory_order_relaxed);
+		return;
+	}
+	atomic_fetch_sub(&nr_lost, 1);
+	loss_add(LOSS_BUFFERS_LOST, (uint64_t)-1);
+}
+
+static bool is_forced(void)
+{
+	uint64_t until_ns = atomic_load_explicit(&forced_until_ns,
+						 memory_order_relaxed);
+
+	return until_ns && clock_now_ns() < until_ns;
+}
+
+void pool_forcing(bool is_forcing)
+{
+	atomic_store(&forced_until_ns, is_forcing ? UINT64_MAX :
+		     clock_now_ns() + FORCED_AFTER_NS);
+}
+
 void pool_complete(uint8_t *data, uint64_t valid)
 {
 	struct slot *slot = slot_of(data);
@@ -199,9 +232,9 @@ void pool_complete(uint8_t *data, uint64_t valid)
 
 	if (!slot)
 		return;         /* another client's buffer */
-	atomic_fetch_sub_explicit(&nr_outstanding, 1, memory_order_relaxed);
-	atomic_store_explicit(&slot->taken_ns, 0, memory_order_relaxed);
+	take_back(slot);
 	buffer = &slot->buffer;
+	buffer->is_forced = is_forced();
 	buffer->valid = valid <= buffer->size ? (size_t)valid : 0;
 	if (slot->class == SPARE || !buffer->valid ||
 	    atomic_load_explicit(&discarding, memory_order_relaxed)) {
@@ -271,9 +304,35 @@ uint64_t pool_oldest_ns(void)
 	return oldest;
 }
 
+void pool_give_up(uint64_t before_ns)
+{
+	uint64_t taken_ns;
+
+	for (uint32_t i = 0; i < nr_slots && pool_outstanding(); i++) {
+		taken_ns = atomic_load(&slots[i].taken_ns);
+		if (!taken_ns || taken_ns >= before_ns ||
+		    !atomic_compare_exchange_strong(&slots[i].taken_ns,
+						    &taken_ns, LOST))
+			continue;
+		atomic_fetch_sub(&nr_outstanding, 1);
+		atomic_fetch_add(&nr_lost, 1);
+		loss_add(LOSS_BUFFERS_LOST, 1);
+	}
+}
+
+uint32_t pool_lost(void)
+{
+	return atomic_load(&nr_lost);
+}
+
+uint32_t pool_buffers(void)
+{
+	return nr_useful;
+}
+
 uint32_t pool_use(void)
 {
-	uint32_t used = pool_outstanding() +
+	uint32_t used = pool_outstanding() + pool_lost() +
 		atomic_load_explicit(&nr_done, memory_order_relaxed);
 
 	return nr_useful ? used * 100 / nr_useful : 0;

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_POOL_H
 #define GPUTRACE_COLLECTOR_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -47,8 +48,21 @@ uint32_t pool_outstanding(void);
  * Context: flush thread. */
 uint64_t pool_oldest_ns(void);
 
+/* Buffers that CUPTI has held since before that time will not come back: they
+ * are counted as lost and no longer as outstanding, until they come after
+ * all.  Context: flush thread. */
+void pool_give_up(uint64_t before_ns);
+uint32_t pool_lost(void);
+
+/* How many there are, but for the spare ones. */
+uint32_t pool_buffers(void);
+
 /* The share of buffers in use, in percent. */
 uint32_t pool_use(void);
+
+/* A forced flush begins or has ended: what comes between, and in the second
+ * after, is marked (activity_buffer.is_forced).  Context: flush thread. */
+void pool_forcing(bool is_forcing);
 
 /* True: completed buffers are recycled unread (the floor of the overhead
  * measurement; design: what CUPTI costs without us). */

@@ -159,6 +159,30 @@ static void add_losses(struct bytes *out)
 	json_close(out, '}');
 }
 
+/* What the watchdog has seen, and why recording ended early. */
+static void add_faults(const struct trace *trace, struct bytes *out)
+{
+	enum watch_fault fault;
+	uint64_t t_ns;
+
+	json_key(out, "watchdog");
+	json_open(out, '[');
+	for (fault = 0; fault < NR_WATCH_FAULTS; fault++) {
+		t_ns = watch_seen_ns(fault);
+		if (!t_ns)
+			continue;
+		json_open(out, '{');
+		json_member_text(out, "fault", watch_name(fault));
+		json_member_u64(out, "at_ns", t_ns - trace->base_ns);
+		json_key(out, "stopped");
+		json_bool(out, watch_stops(fault));
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+	if (trace->stopped_by)
+		json_member_text(out, "stopped", trace->stopped_by);
+}
+
 static void add_names(const struct trace *trace, struct bytes *out)
 {
 	const struct name *name;
@@ -205,6 +229,7 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_settings(trace, out);
 	add_clock_pairs(trace, out);
 	add_losses(out);
+	add_faults(trace, out);
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());
 	json_member_u64(out, "part", trace->part);

@@ -8,6 +8,7 @@
 #include "collector/activity.h"
 #include "collector/clock.h"
 #include "collector/record.h"
+#include "collector/watch.h"
 #include "collector/window.h"
 #include "writer/correlate.h"
 #include "writer/json.h"
@@ -33,7 +34,10 @@ struct api_shapes;
 struct pending;
 struct part;
 
-enum { WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64 };
+enum {
+	WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64,
+	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
+};
 
 struct trace {
 	struct writer_options options;
@@ -51,6 +55,7 @@ struct trace {
 	char first_path[4096];
 	bool is_pattern;                /* never takes another run's place */
 	bool is_stopped;                /* no output any more */
+	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
 	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;
@@ -81,6 +86,8 @@ struct trace {
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
 	uint32_t nr_clock_pairs;
 	uint64_t own_ns;
+	struct watch_counts noticed;            /* notice.c */
+	uint8_t call_kinds[2][NOTICE_CBID_MAX];
 	uint64_t allocated[65][8];      /* bytes, by device and memory kind */
 	uint64_t unified[9];
 	uint8_t has_counters[256];      /* of device n; the last: of the host */
@@ -105,6 +112,11 @@ uint64_t batch_take(struct trace *trace);
 
 struct pending *pending_create(void);
 void pending_destroy(struct pending *pending);
+
+/* ---- notice.c ---- */
+
+/* Counts for the watchdog; is_forced: by a forced flush. */
+void notice_activity(struct trace *trace, const void *raw, bool is_forced);
 
 /* ---- drain.c ---- */
 
