@@ -8,6 +8,7 @@
  *	rate SECONDS    1,000 kernels a second
  *	copies SECONDS  copies alone
  *	capture SECONDS one capture of launches that takes so long
+ *	queued SECONDS  launches wait behind a kernel that takes so long
  *	idle SECONDS    a few kernels, then nothing
  *	again SECONDS   recording is stopped and started by the program
  *	again-idle SECONDS   then nothing is launched any more
@@ -97,6 +98,18 @@ static int mode_capture(const char *seconds)
 	CU(cuStreamEndCapture, stream, &graph);
 	CU(cuGraphDestroy, graph);
 	CU(cuStreamDestroy, stream);
+	return EXIT_SUCCESS;
+}
+
+static int mode_queued(const char *seconds)
+{
+	launch(300);
+	gpu_launch(&gpu, KERNEL_SILU, NULL, (uint64_t)(atof(seconds) * SECOND));
+	for (int i = 0; i < 200; i++) {
+		gpu_launch(&gpu, KERNEL_COPY, NULL, 2000);
+		usleep(20000);
+	}
+	CU(cuCtxSynchronize);
 	return EXIT_SUCCESS;
 }
 
@@ -263,7 +276,7 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{ "launch", mode_launch }, { "rate", mode_rate },
 		{ "copies", mode_copies }, { "capture", mode_capture },
-		{ "idle", mode_idle }, { "again", mode_again },
+		{ "queued", mode_queued }, { "idle", mode_idle }, { "again", mode_again },
 		{ "again-idle", mode_again_idle }, { "names", mode_names },
 		{ "domains", mode_domains }, { "churn", mode_churn },
 		{ "seccomp", mode_seccomp },
