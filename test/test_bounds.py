@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 """What holds when things run long, run over or run short: the watchdog for
 CUPTI's faults, the bounds of memory and disk, narrow places."""
+import os
+import stat
+
 import pytest
 from tracing import (BUILD, SANITIZED, Run, Trace, judge, run, start, traced)
 
@@ -89,3 +92,75 @@ def test_a_healthy_cupti_is_not_suspected(tmp_path):
         assert done.status == 0, name
         assert trace.own["watchdog"] == [], name
         assert len(lines(done.err)) == 1, (name, done.err)
+
+
+# ---- The file's bound: events in files + losses = what the program did ----
+
+def last_line(done):
+    """(kernels in files, kernels in no file) as the last line says."""
+    words = lines(done.err)[-1].replace(",", "").split(": ")[-1].split()
+    return int(words[0]), int(words[2]) if "file" in words else 0
+
+
+@pytest.mark.parametrize("size", ["300K", "1"])
+def test_rotation_adds_up(tmp_path, size):
+    done = run("bounds", "launch", 20000, GPUTRACE_OUT=tmp_path / "t.json",
+               GPUTRACE_MAX_SIZE=size, GPUTRACE_KEEP=3, GPUTRACE_FLUSH="20ms")
+    assert done.status == 0
+    traces = [Trace(p) for p in tmp_path.iterdir()]
+    assert len(traces) in (3, 4)
+    assert max(t.path.stat().st_size for t in traces) < 310 << 10
+    newest = max(traces, key=lambda t: t.own["part"])
+    kept = sum(len(t.slices("kernel")) for t in traces)
+    gone = newest.own["kernels_gone"]
+    assert newest.own["kernels"] == kept > 0
+    assert kept + gone == done.did["gpu"]["kernels"]
+    assert newest.losses()["events in files rotated away"] >= 2 * gone > 0
+    assert last_line(done) == (kept, gone)
+    said = [l for l in lines(done.err) if "GPUTRACE_MAX_SIZE" in l]
+    assert len(said) == (size == "1"), done.err
+    assert not judge(*[t.path for t in traces], profile="perfetto")
+
+
+@pytest.mark.parametrize("out", ["t.json", "t.json.gz"])
+def test_a_stop_adds_up(tmp_path, out):
+    """All is recorded before the first write: then nothing is unknown."""
+    path = tmp_path / out
+    done = run("bounds", "launch", 20000, GPUTRACE_OUT=path,
+               GPUTRACE_MAX_SIZE="500K", GPUTRACE_ON_FULL="stop",
+               GPUTRACE_FLUSH="60s")
+    trace = Trace(path)
+    kept, gone = len(trace.slices("kernel")), trace.own["kernels_gone"]
+    assert 0 < kept < kept + gone == done.did["gpu"]["kernels"]
+    assert trace.own["kernels"] == kept
+    assert trace.own["stopped"] == "GPUTRACE_MAX_SIZE"
+    assert trace.losses()["not written"] >= 2 * gone
+    assert last_line(done) == (kept, gone)
+    assert path.stat().st_size < 520 << 10
+    assert not judge(path)
+    said = run(BUILD / "gputrace", "check", path, traced=False).out
+    assert "%d x not written" % trace.losses()["not written"] in said
+
+
+def test_after_a_stop_the_program_is_left_alone(tmp_path):
+    path = tmp_path / "t.json"
+    done = run("bounds", "rate", 4, GPUTRACE_OUT=path, GPUTRACE_FLUSH="100ms",
+               GPUTRACE_MAX_SIZE="300K", GPUTRACE_ON_FULL="stop")
+    trace = Trace(path)
+    kept, gone = len(trace.slices("kernel")), trace.own["kernels_gone"]
+    assert 0 < kept + gone < done.did["gpu"]["kernels"] * 0.8
+    assert last_line(done) == (kept, gone)
+    assert not judge(path)
+
+
+def test_nothing_is_kept_in_dev_null(tmp_path):
+    """All is encoded; no file appears beside the device."""
+    before = sorted(os.listdir("/dev"))
+    done = run("bounds", "launch", 20000, GPUTRACE_OUT="/dev/null",
+               GPUTRACE_MAX_SIZE="100K", GPUTRACE_FLUSH="20ms", cwd=tmp_path)
+    assert done.status == 0
+    assert lines(done.err) == ["gputrace: /dev/null: %d kernels, 0 lost" %
+                               done.did["gpu"]["kernels"]]
+    assert sorted(os.listdir("/dev")) == before
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+    assert not list(tmp_path.iterdir())

@@ -233,21 +233,37 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());
 	json_member_u64(out, "part", trace->part);
+	/* Of the whole run, up to here. */
+	json_member_u64(out, "kernels", trace->nr_kernels -
+			trace->gone.kernels);
+	json_member_u64(out, "kernels_gone", trace->gone.kernels);
 	json_member_u64(out, "before_launch", trace->nr_before_launch);
 	json_key(out, "finished");
 	json_bool(out, is_last);
 	json_close(out, '}');
 }
 
-void meta_tail(struct trace *trace, struct bytes *tail, bool is_last)
+static void end_tail(struct trace *trace, struct bytes *tail, bool is_last)
 {
 	const char *slash = strrchr(trace->path, '/');
 
+	add_gputrace(trace, tail, is_last);
+	json_member_text(tail, "traceName", slash ? slash + 1 : trace->path);
+	json_end_document(tail);
+}
+
+void meta_tail(struct trace *trace, struct bytes *tail, bool is_last)
+{
 	encode_open_ranges(trace, tail, clock_now_ns());
 	meta_names(trace, tail);
 	json_end_events(tail);
 	add_devices(trace, tail);
-	add_gputrace(trace, tail, is_last);
-	json_member_text(tail, "traceName", slash ? slash + 1 : trace->path);
-	json_end_document(tail);
+	trace->tail_own = tail->len;
+	end_tail(trace, tail, is_last);
+}
+
+void meta_tail_again(struct trace *trace, struct bytes *tail)
+{
+	bytes_cut(tail, trace->tail_own);
+	end_tail(trace, tail, true);
 }

@@ -34,6 +34,10 @@ struct api_shapes;
 struct pending;
 struct part;
 
+struct tally {
+	uint64_t events, kernels;
+};
+
 enum {
 	WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64,
 	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
@@ -54,6 +58,7 @@ struct trace {
 	char path[4096];                /* of the part that is written */
 	char first_path[4096];
 	bool is_pattern;                /* never takes another run's place */
+	bool is_null;                   /* /dev/null: nothing is kept */
 	bool is_stopped;                /* no output any more */
 	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
 	uint32_t part;                  /* of the rotated files, from 0 */
@@ -78,9 +83,13 @@ struct trace {
 	uint32_t api_cycle;             /* the last in which a call came */
 	uint64_t next_arrow;
 	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
-	uint64_t nr_offered;            /* of nr_events, those in the sink */
+	/* output.c: of nr_events and nr_kernels, those in the sink; those in a
+	 * file as it is seen, or counted as lost; those that are in no file. */
+	struct tally offered, settled, gone;
 	struct part *parts;             /* the newest: output.c */
 	size_t tail_len;                /* of the last commit */
+	size_t tail_own;                /* where in it our own object begins */
+	bool has_said_small;            /* that max_size is too small */
 	bool has_new;                   /* since the last commit */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];

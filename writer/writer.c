@@ -38,7 +38,8 @@ static void publish(const struct trace *trace)
 	if (trace->nr_bytes)
 		snprintf(writer.summary.path, sizeof(writer.summary.path),
 			 "%s", trace->path);
-	writer.summary.kernels = trace->nr_kernels;
+	writer.summary.kernels = trace->nr_kernels - trace->gone.kernels;
+	writer.summary.kernels_gone = trace->gone.kernels;
 	writer.summary.events = trace->nr_events;
 	writer.summary.bytes = trace->nr_bytes;
 	pthread_mutex_unlock(&writer.lock);
