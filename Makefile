@@ -3,6 +3,7 @@
 # make            everything, in $(O); sets up what is missing first
 # make demo       trace a program, check the trace, show it
 # make check      all tests (no GPU needed)      make bench    benchmarks
+# make soak       MINUTES=30: memory and losses in a long run
 # make install    PREFIX=/usr/local DESTDIR=     make clean
 #
 # V=1 shows commands; O=DIR builds elsewhere; ARCH=aarch64 cross-builds;
@@ -168,6 +169,10 @@ check: tests
 bench: all
 	$(Q)O=$(O) sh test/bench/run.sh
 
+# Not part of check: MINUTES=30 and a sixth of that, on an idle machine.
+soak: all
+	$(Q)O=$(O) MINUTES=$(or $(MINUTES),30) python3 test/soak/soak.py
+
 install: $(PRODUCT)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/share/man/man1
@@ -179,8 +184,8 @@ clean:
 	rm -rf $(O)
 
 help:
-	@sed -n '3,9s/^# //p' Makefile
+	@sed -n '3,10s/^# //p' Makefile
 
-.PHONY: all tests demo check bench install clean help
+.PHONY: all tests demo check bench soak install clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

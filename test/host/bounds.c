@@ -6,6 +6,7 @@
  *
  *	launch N        N kernels, as fast as they go
  *	rate SECONDS    1,000 kernels a second
+ *	soak SECONDS RATE    so many kernels a second, ranges around each 100
  *	copies SECONDS  copies alone
  *	capture SECONDS one capture of launches that takes so long
  *	queued SECONDS  launches wait behind a kernel that takes so long
@@ -33,8 +34,10 @@
 #include "test/host/narrow.h"
 
 #define SECOND UINT64_C(1000000000)
+#define MS UINT64_C(1000000)
 
 static struct gpu gpu;
+static long rate = 200000;
 
 static void launch(long nr)
 {
@@ -63,6 +66,36 @@ static int mode_rate(const char *seconds)
 		launch(10);
 		usleep(10000);
 	}
+	return EXIT_SUCCESS;
+}
+
+/* In turns of a millisecond; a turn that comes late is made up for, up to a
+ * tenth of a second.  The GPU is never more than that behind. */
+static int mode_soak(const char *argument)
+{
+	uint64_t start_ns = now_ns(), due_ns = start_ns, now;
+	uint64_t end_ns = start_ns + (uint64_t)(atof(argument) * SECOND);
+	long a_turn = rate / 1000, i, turns = 0, nr = 0;
+
+	while ((now = now_ns()) < end_ns) {
+		due_ns = due_ns + 100 * MS < now ? now : due_ns + MS;
+		for (i = 0; i < a_turn; i++, nr++) {
+			if (nr % 100 == 0)
+				nvtxRangePushA("hundred");
+			gpu_launch(&gpu, nr % NR_KERNELS, NULL, 1000);
+			if (nr % 100 == 99)
+				nvtxRangePop();
+		}
+		if (++turns % 100 == 0)
+			CU(cuCtxSynchronize);
+		now = now_ns();
+		if (now < due_ns)
+			usleep((useconds_t)((due_ns - now) / 1000));
+	}
+	CU(cuCtxSynchronize);
+	TALLY("gpu", "kernels", nr);
+	TALLY("rate", "kernels a second",
+	      (long)((double)nr * SECOND / (double)(now_ns() - start_ns)));
 	return EXIT_SUCCESS;
 }
 
@@ -274,7 +307,7 @@ int main(int argc, char **argv)
 		const char *name;
 		int (*run)(const char *argument);
 	} modes[] = {
-		{ "launch", mode_launch }, { "rate", mode_rate },
+		{ "soak", mode_soak }, { "launch", mode_launch }, { "rate", mode_rate },
 		{ "copies", mode_copies }, { "capture", mode_capture },
 		{ "queued", mode_queued }, { "idle", mode_idle }, { "again", mode_again },
 		{ "again-idle", mode_again_idle }, { "names", mode_names },
@@ -289,6 +322,8 @@ int main(int argc, char **argv)
 	if (!strcmp(argv[1], "seccomp") &&
 	    narrow_seccomp(!strcmp(argv[2], "kill")))
 		return 77;
+	if (argc > 3)
+		rate = atol(argv[3]);
 	gpu_open(&gpu, 0);
 	for (i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
 		if (!strcmp(argv[1], modes[i].name))
