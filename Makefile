@@ -76,12 +76,13 @@ SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
+SHIM    := $(patsubst test/shim/%.c,$(O)/shim/%.so,$(wildcard test/shim/*.c))
 BENCH   := $(BENCH_C:test/bench/%.c=$(O)/bench/%)
 FUZZ    := $(FUZZ_C:test/fuzz/%.c=$(O)/fuzz/%)
 PRODUCT := $(O)/libgputrace.so $(O)/gputrace
 
 all: $(PRODUCT) $(if $(ARCH),,$(SIM) $(HOST) $(BENCH))
-tests: all $(UNIT) $(FUZZ)
+tests: all $(UNIT) $(FUZZ) $(SHIM)
 
 $(SETUP): tools/setup.sh
 	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
@@ -137,6 +138,11 @@ $(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
 		$(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ -ldl -lm
+
+# What stands between the library and the system in tests.
+$(O)/shim/%.so: $(O)/obj/sim/test/shim/%.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -o $@ $^
 
 CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)

@@ -249,6 +249,10 @@ void activity_wait(uint64_t timeout_ns);
 /* Context: any thread but the program's hot path (a system call). */
 void activity_wake(void);
 
+/* True where an eighth of the buffers is completed and not yet given back:
+ * activity_wait() does not wait then.  Context: writer thread. */
+bool activity_is_crowded(void);
+
 /* Zeroes the buffer and gives it back to the pool.  Context: writer thread. */
 void activity_recycle(struct activity_buffer *buffer);
 

@@ -250,11 +250,16 @@ void pool_complete(uint8_t *data, uint64_t valid)
 		activity_wake();
 }
 
+bool activity_is_crowded(void)
+{
+	return atomic_load(&nr_done) >= nr_useful / 8;
+}
+
 void activity_wait(uint64_t timeout_ns)
 {
 	uint32_t seen = atomic_load(&arrivals);
 
-	if (atomic_load(&nr_done) < nr_useful / 8)
+	if (!activity_is_crowded())
 		wait_change(&arrivals, seen, timeout_ns);
 }
 

@@ -89,7 +89,7 @@ static void look(struct trace *trace, uint64_t *flushed_ns)
 	if (now_ns - *flushed_ns >= trace->options.flush_ns) {
 		*flushed_ns = now_ns;
 		write_out(trace);
-	} else if (waiting >= WAITING_MAX) {
+	} else if (waiting >= WAITING_MAX || activity_is_crowded()) {
 		batch_write(trace, false);
 	}
 }
