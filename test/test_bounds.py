@@ -164,3 +164,16 @@ def test_nothing_is_kept_in_dev_null(tmp_path):
     assert sorted(os.listdir("/dev")) == before
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
     assert not list(tmp_path.iterdir())
+
+
+def test_a_thread_for_each_request(tmp_path):
+    """Nothing of 6,000 threads, one after another, is lost; from the 4096th
+    on they stand on the lanes of those that have ended."""
+    done, trace = traced(tmp_path, "bounds", "churn", 6000)
+    assert trace.losses() == {}
+    assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
+    assert len(trace.ranges("moment")) == done.did["ranges"]["moment"]
+    lanes = {(e["pid"], e["tid"]) for e in trace.ranges("moment")}
+    names = trace.labels("thread_name")
+    shared = [l for l in lanes if names[l].endswith("and later threads")]
+    assert 4000 < len(lanes) <= 4096 and 1000 < len(shared) < len(lanes)

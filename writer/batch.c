@@ -13,9 +13,8 @@
  * Work whose launch has not shown up yet waits for two
  * batches.
  */
-/* GPU work that waits for its launch.  64 Ki of 200 bytes: 13 MB; more is
- * written at once, as not traced. */
-enum { PENDING_MAX = 1 << 16, PENDING_CYCLES = 2 };
+/* Write-outs in which GPU work waits for its launch. */
+enum { PENDING_CYCLES = 2 };
 /* A buffer counts by its size, not by what is in it, and for so much at least:
  * those of many threads that launch little are as scarce as full ones. */
 enum { SCARCE = 64 << 10 };
@@ -26,6 +25,8 @@ struct pending {
 		uint32_t cycle;
 	} *list;
 	size_t nr, size;
+	size_t max;                     /* more is written at once, as not
+					 * traced */
 	struct items calls, work, spare;
 	/* Taken from CUPTI, not yet written. */
 	struct activity_buffer *first, **last;
@@ -33,12 +34,14 @@ struct pending {
 	bool is_forced;                 /* some by a forced flush */
 };
 
-struct pending *pending_create(void)
+struct pending *pending_create(uint64_t bytes)
 {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending)
-		pending->last = &pending->first;
+	if (!pending)
+		return NULL;
+	pending->last = &pending->first;
+	pending->max = (size_t)bytes / sizeof(struct waiting);
 	return pending;
 }
 
@@ -199,7 +202,7 @@ static void wait_for_launch(struct trace *trace,
 /* A launch that may still show up: not where calls are not recorded. */
 static bool may_wait(const struct trace *trace)
 {
-	return trace->pending->nr < PENDING_MAX &&
+	return trace->pending->nr < trace->pending->max &&
 	       (trace->api_cycle || trace->cycle <= PENDING_CYCLES);
 }
 
@@ -410,5 +413,6 @@ bool batch_write(struct trace *trace, bool everything)
 	if (has_buffers)
 		trace->ranges.cycle++;
 	encode_projections(trace, everything);
+	cpu_threads_sweep(&trace->threads);
 	return has_buffers;
 }

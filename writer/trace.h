@@ -119,7 +119,8 @@ bool batch_write(struct trace *trace, bool everything);
 /* Takes what CUPTI has completed; returns the bytes that wait in all. */
 uint64_t batch_take(struct trace *trace);
 
-struct pending *pending_create(void);
+/* bytes: what work that waits for its launch may take. */
+struct pending *pending_create(uint64_t bytes);
 void pending_destroy(struct pending *pending);
 
 /* ---- notice.c ---- */
