@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "collector/clock.h"
 #include "collector/loss.h"
@@ -31,7 +32,7 @@ static const struct {
 } shares[NR_CLASSES] = {
 	[LARGE] = { POOL_BUFFER_SIZE, 80, 8 },
 	[SMALL] = { POOL_SMALL_SIZE, 17, 8 },
-	[SPARE] = { POOL_SMALL_SIZE, 3, 4096 },
+	[SPARE] = { POOL_SPARE_SIZE, 3, 4096 },
 };
 
 /* A free list: index + 1 of the first in the low half, a turn in the high
@@ -117,6 +118,16 @@ static void init_class(enum class class, uint8_t *at, uint32_t first)
 	}
 }
 
+/* Mapped memory counts against RLIMIT_AS, touched or not: the program must not
+ * be left without. */
+static bool is_too_much(uint64_t size)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_AS, &limit) &&
+	       limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur / 16;
+}
+
 int pool_init(uint64_t bytes)
 {
 	uint8_t *at;
@@ -131,6 +142,8 @@ int pool_init(uint64_t bytes)
 		nr_useful += c == SPARE ? 0 : pools[c].nr;
 		memory_size += (size_t)pools[c].nr * shares[c].size;
 	}
+	if (is_too_much(memory_size))
+		return -ENOMEM;
 	memory = map(memory_size);
 	slots = map(nr_slots * sizeof *slots);
 	if (!memory || !slots)

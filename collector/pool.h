@@ -26,10 +26,12 @@
  * 256 KiB: about 1,000 kernels with their launches.  A thread's first buffer
  * has 16 KiB: CUPTI keeps one for each thread, and programs that start a
  * thread for each request would soon hold all of the large ones.  (CUPTI
- * takes buffers of 1 KiB: test/sim/facts.txt.)
+ * takes buffers of 1 KiB: test/sim/facts.txt.)  What is in spare ones is
+ * thrown away.
  */
 #define POOL_BUFFER_SIZE (256u << 10)
 #define POOL_SMALL_SIZE (16u << 10)
+#define POOL_SPARE_SIZE (4u << 10)
 
 /* Maps `bytes` of buffers.  0 or -ENOMEM.  Context: attach, once. */
 int pool_init(uint64_t bytes);

@@ -16,6 +16,7 @@
  *	names N         N kernels of different names
  *	domains N       N domains with a registered string, and a range each
  *	churn N         N threads that live for a range and a kernel
+ *	eat MB          takes so much memory after some kernels; 1 if it can't
  *	seccomp kill, seccomp errno   a filter that knows what CUDA programs use
  *
  * Prints what it did as JSON, with its peak memory in kB.
@@ -280,6 +281,21 @@ static int mode_churn(const char *argument)
 	return EXIT_SUCCESS;
 }
 
+static int mode_eat(const char *mb)
+{
+	size_t size = (size_t)atol(mb) << 20;
+	char *memory;
+
+	launch(5000);
+	memory = malloc(size);
+	if (!memory)
+		return EXIT_FAILURE;
+	memset(memory, 1, size);
+	launch(5000);
+	free(memory);
+	return EXIT_SUCCESS;
+}
+
 static int mode_seccomp(const char *how)
 {
 	(void)how;
@@ -312,7 +328,7 @@ int main(int argc, char **argv)
 		{ "queued", mode_queued }, { "idle", mode_idle }, { "again", mode_again },
 		{ "again-idle", mode_again_idle }, { "names", mode_names },
 		{ "domains", mode_domains }, { "churn", mode_churn },
-		{ "seccomp", mode_seccomp },
+		{ "eat", mode_eat }, { "seccomp", mode_seccomp },
 	};
 	int status = 2;
 	size_t i;

@@ -1,17 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include "test/host/narrow.h"
 
-#include <linux/audit.h>
+#include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <errno.h>
 
 /*
  * What `strace -f` shows of a CUDA program that starts threads, reads /proc
- * and writes files; no renameat2, copy_file_range, ptrace, flock or sockets.
+ * and writes files; where a call is refused and no more, nothing else.
  */
 static const unsigned int allowed[] = {
 	SYS_read, SYS_write, SYS_openat, SYS_close, SYS_fstat, SYS_lseek,
@@ -43,23 +42,42 @@ static const unsigned int allowed[] = {
 #endif
 };
 
+/*
+ * What files and threads need besides.  A filter that kills has these: Docker's
+ * default profile and systemd's @system-service do.
+ */
+static const unsigned int also_allowed[] = {
+	SYS_flock, SYS_renameat2, SYS_copy_file_range, SYS_rt_sigpending,
+	SYS_rt_sigtimedwait,
+};
+
+enum {
+	NR_ALLOWED = sizeof(allowed) / sizeof(allowed[0]),
+	NR_ALSO = sizeof(also_allowed) / sizeof(also_allowed[0]),
+};
+
+static unsigned int call_at(unsigned int i)
+{
+	return i < NR_ALLOWED ? allowed[i] : also_allowed[i - NR_ALLOWED];
+}
+
 int narrow_seccomp(bool kills)
 {
-	enum { NR = sizeof(allowed) / sizeof(allowed[0]) };
-	struct sock_filter filter[NR + 4];
-	struct sock_fprog program = { .len = NR + 3, .filter = filter };
-	unsigned int i;
+	unsigned int nr = kills ? NR_ALLOWED + NR_ALSO : NR_ALLOWED, i;
+	struct sock_filter filter[NR_ALLOWED + NR_ALSO + 3];
+	struct sock_fprog program = { .len = (unsigned short)(nr + 3),
+				      .filter = filter };
 
 	filter[0] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 		offsetof(struct seccomp_data, nr));
-	for (i = 0; i < NR; i++)
+	for (i = 0; i < nr; i++)
 		filter[1 + i] = (struct sock_filter)BPF_JUMP(BPF_JMP |
-			BPF_JEQ | BPF_K, allowed[i],
-			(unsigned char)(NR - i), 0);
-	filter[1 + NR] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, kills ?
+			BPF_JEQ | BPF_K, call_at(i),
+			(unsigned char)(nr - i), 0);
+	filter[1 + nr] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, kills ?
 		0x80000000u /* SECCOMP_RET_KILL_PROCESS, Linux 4.14 */ :
 		SECCOMP_RET_ERRNO | EPERM);
-	filter[2 + NR] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
+	filter[2 + nr] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K,
 						      SECCOMP_RET_ALLOW);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
 		return -1;
