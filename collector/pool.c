@@ -125,7 +125,7 @@ static bool is_too_much(uint64_t size)
 	struct rlimit limit;
 
 	return !getrlimit(RLIMIT_AS, &limit) &&
-	       limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur / 16;
+	       limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur / 12;
 }
 
 int pool_init(uint64_t bytes)
