@@ -3,6 +3,7 @@
 # make            everything, in $(O); sets up what is missing first
 # make demo       trace a program, check the trace, show it
 # make check      all tests (no GPU needed)      make bench    benchmarks
+# make soak       MINUTES=30: memory and losses in a long run
 # make install    PREFIX=/usr/local DESTDIR=     make clean
 #
 # V=1 shows commands; O=DIR builds elsewhere; ARCH=aarch64 cross-builds;
@@ -76,12 +77,13 @@ SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
+SHIM    := $(patsubst test/shim/%.c,$(O)/shim/%.so,$(wildcard test/shim/*.c))
 BENCH   := $(BENCH_C:test/bench/%.c=$(O)/bench/%)
 FUZZ    := $(FUZZ_C:test/fuzz/%.c=$(O)/fuzz/%)
 PRODUCT := $(O)/libgputrace.so $(O)/gputrace
 
 all: $(PRODUCT) $(if $(ARCH),,$(SIM) $(HOST) $(BENCH))
-tests: all $(UNIT) $(FUZZ)
+tests: all $(UNIT) $(FUZZ) $(SHIM)
 
 $(SETUP): tools/setup.sh
 	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
@@ -146,6 +148,11 @@ $(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
 # A program with a profiler of its own is linked to CUPTI, as PyTorch is.
 $(O)/host/profiler: $(O)/sim/libcupti.so.13
 
+# What stands between the library and the system in tests.
+$(O)/shim/%.so: $(O)/obj/sim/test/shim/%.o
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -o $@ $^
+
 CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)
 
@@ -177,6 +184,10 @@ check: tests
 bench: all
 	$(Q)O=$(O) sh test/bench/run.sh
 
+# Not part of check: MINUTES=30 and a sixth of that, on an idle machine.
+soak: all
+	$(Q)O=$(O) MINUTES=$(or $(MINUTES),30) python3 test/soak/soak.py
+
 install: $(PRODUCT)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/share/man/man1
@@ -188,8 +199,8 @@ clean:
 	rm -rf $(O)
 
 help:
-	@sed -n '3,9s/^# //p' Makefile
+	@sed -n '3,10s/^# //p' Makefile
 
-.PHONY: all tests demo check bench install clean help
+.PHONY: all tests demo check bench soak install clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/activity.h"
+#include "collector/activity_buffer.h"
 
 #include <limits.h>
 #include <string.h>
@@ -372,6 +373,15 @@ uint64_t activity_gpu_start_ns(const void *raw)
 
 	return activity_is_gpu_work(kind) ?
 		ns(raw, kinds[kind].gpu_start) : 0;
+}
+
+/* Both stand side by side in all of them. */
+uint64_t activity_gpu_end_ns(const void *raw)
+{
+	uint32_t kind = activity_kind(raw);
+
+	return activity_is_gpu_work(kind) ?
+		u64(raw, kinds[kind].gpu_start + 8) : 0;
 }
 
 /* API records that the deny-list names are passed over here where CUPTI

@@ -211,8 +211,9 @@ static inline enum activity_kind activity_kind(const void *raw)
 /* True for kernels, copies, sets, whole graphs, decompressions. */
 bool activity_is_gpu_work(enum activity_kind kind);
 
-/* gpu_op.start_ns of GPU work without decoding the rest. */
+/* gpu_op.start_ns and end_ns of GPU work without decoding the rest. */
 uint64_t activity_gpu_start_ns(const void *raw);
+uint64_t activity_gpu_end_ns(const void *raw);
 
 /* CUPTI version (cuptiGetVersion) that gates the layouts.  Context: attach. */
 void activity_set_version(uint32_t version);
@@ -220,39 +221,5 @@ void activity_set_version(uint32_t version);
 /* "cudaLaunchKernel", without its _vNNNN; "cuda call 999" if not known.
  * The pointer stays valid.  Context: writer thread. */
 const char *activity_api_name(bool is_runtime, uint32_t cbid);
-
-/* ---- Completed buffers, oldest first ---- */
-
-struct activity_buffer {
-	struct activity_buffer *next;
-	uint8_t *data;
-	size_t size;                /* bytes of memory at data */
-	size_t valid;               /* bytes that CUPTI filled */
-};
-
-/* All buffers that CUPTI completed since the last call, as a list, or NULL.
- * They belong to the caller until activity_recycle().
- * Context: writer thread. */
-struct activity_buffer *activity_take(void);
-
-/* The activity after `raw` (the first for NULL), or NULL at the end.  What
- * cannot be read ends the buffer and is counted (LOSS_INVALID).
- * Context: writer thread. */
-const void *activity_next(struct activity_buffer *buffer, const void *raw);
-
-/* Waits until many buffers are completed (an eighth of all), activity_wake()
- * is called, or timeout_ns.  Context: writer thread. */
-void activity_wait(uint64_t timeout_ns);
-/* Context: any thread but the program's hot path (a system call). */
-void activity_wake(void);
-
-/* A periodic flush has handed over what there was: the writer writes it down
- * at once, so that a kill loses one period and not two.  activity_flushes()
- * counts them.  Context: flush thread; writer thread. */
-void activity_flushed(void);
-uint32_t activity_flushes(void);
-
-/* Zeroes the buffer and gives it back to the pool.  Context: writer thread. */
-void activity_recycle(struct activity_buffer *buffer);
 
 #endif

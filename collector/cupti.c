@@ -7,6 +7,7 @@
 #include <stddef.h>
 
 #include "collector/activity.h"
+#include "collector/activity_buffer.h"
 #include "collector/api_calls.h"
 #include "collector/client.h"
 #include "collector/client_clock.h"
@@ -20,6 +21,7 @@
 #include "collector/pause.h"
 #include "collector/pool.h"
 #include "collector/wait.h"
+#include "collector/watch.h"
 #include "collector/window.h"
 
 /* A stop waits so long for work in flight to end (design: a stop). */
@@ -89,10 +91,15 @@ static void wait_for_buffers(uint64_t until_ns)
 		wait_change(&wake, atomic_load(&wake), LOOK_NS);
 }
 
-static void flush_forced(void)
+static void flush_forced(uint64_t wait_ns)
 {
+	uint64_t start_ns = clock_now_ns();
+
+	pool_forcing(true);
 	cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	wait_for_buffers(clock_now_ns() + 50 * LOOK_NS);
+	wait_for_buffers(clock_now_ns() + wait_ns);
+	pool_forcing(false);
+	watch_forced(start_ns);
 }
 
 /*
@@ -108,8 +115,10 @@ static void flush_periodically(void)
 	oldest_ns = pool_oldest_ns();
 	if ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
-		flush_forced();
+		flush_forced(50 * LOOK_NS);
 	activity_flushed();
+	if (watch_look())
+		cupti_stop();
 }
 
 /* A period from the start of the last flush; half of one behind a slow one. */
@@ -152,7 +161,7 @@ static void complete_leaving(void)
 	} while (pool_outstanding() && clock_now_ns() < until_ns &&
 		 atomic_load(&place) == LEAVING);
 	if (pool_outstanding() && atomic_load(&place) == LEAVING)
-		cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+		flush_forced(LOOK_NS);
 	leave();
 }
 
@@ -227,7 +236,7 @@ static void complete_stop(void)
 	 * must not. */
 	if (pool_outstanding() && atomic_load(&request) == STOP &&
 	    atomic_load(&place) == HERE)
-		flush_forced();
+		flush_forced(50 * LOOK_NS);
 	pthread_mutex_lock(&control);
 	if (atomic_load(&request) == STOP) {
 		if (atomic_load(&place) == HERE)
@@ -241,7 +250,7 @@ static void complete_stop(void)
 static void complete_finish(void)
 {
 	if (atomic_load(&is_on) && atomic_load(&place) != ASIDE) {
-		flush_forced();
+		flush_forced(50 * LOOK_NS);
 		cupti_kinds_disable();
 	}
 	cupti_give_way();
@@ -363,7 +372,7 @@ int cupti_start(void)
 	bool discard, is_new;
 	int error = 0;
 
-	if (atomic_load(&is_dead))
+	if (atomic_load(&is_dead) || watch_has_ended())
 		return -EPERM;
 	pthread_mutex_lock(&control);
 	/* A program's cudaProfilerStart can be seen twice, by interposition

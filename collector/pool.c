@@ -7,7 +7,9 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
+#include "collector/activity_buffer.h"
 #include "collector/client_clock.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
@@ -32,7 +34,7 @@ static const struct {
 } shares[NR_CLASSES] = {
 	[LARGE] = { POOL_BUFFER_SIZE, 80, 8 },
 	[SMALL] = { POOL_SMALL_SIZE, 17, 8 },
-	[SPARE] = { POOL_SMALL_SIZE, 3, 4096 },
+	[SPARE] = { POOL_SPARE_SIZE, 3, 4096 },
 };
 
 /* A free list: index + 1 of the first in the low half, a turn in the high
@@ -56,8 +58,15 @@ static struct slot *slots;
 static uint32_t nr_slots, nr_useful;     /* useful: all but the spare */
 static struct class_pool pools[NR_CLASSES];
 static struct activity_buffer *_Atomic done_list;
-static _Atomic uint32_t nr_outstanding, nr_done, arrivals, nr_flushes;
+static _Atomic uint32_t nr_outstanding, nr_done, nr_lost, arrivals, nr_flushes;
 static _Atomic int discarding;
+static _Atomic uint64_t forced_until_ns;
+
+/* taken_ns of a buffer that was given up. */
+#define LOST UINT64_MAX
+
+/* Behind a forced flush what it sent may still be on its way. */
+#define FORCED_AFTER_NS 1000000000u
 
 static void give(_Atomic uint64_t *list, uint32_t i)
 {
@@ -111,6 +120,16 @@ static void init_class(enum class class, uint8_t *at, uint32_t first)
 	}
 }
 
+/* Mapped memory counts against RLIMIT_AS, touched or not: the program must not
+ * be left without. */
+static bool is_too_much(uint64_t size)
+{
+	struct rlimit limit;
+
+	return !getrlimit(RLIMIT_AS, &limit) &&
+	       limit.rlim_cur != RLIM_INFINITY && size > limit.rlim_cur / 12;
+}
+
 int pool_init(uint64_t bytes)
 {
 	uint8_t *at;
@@ -125,6 +144,8 @@ int pool_init(uint64_t bytes)
 		nr_useful += c == SPARE ? 0 : pools[c].nr;
 		memory_size += (size_t)pools[c].nr * shares[c].size;
 	}
+	if (is_too_much(memory_size))
+		return -ENOMEM;
 	memory = map(memory_size);
 	slots = map(nr_slots * sizeof *slots);
 	if (!memory || !slots)
@@ -198,6 +219,36 @@ static void throw_away(struct slot *slot)
 	recycle(slot);
 }
 
+/* From CUPTI; also one that was given up.  False: it was not out, and would be
+ * in two lists. */
+static bool take_back(struct slot *slot)
+{
+	uint64_t taken_ns = atomic_exchange(&slot->taken_ns, 0);
+
+	if (taken_ns == LOST) {
+		atomic_fetch_sub(&nr_lost, 1);
+		loss_add(LOSS_BUFFERS_LOST, (uint64_t)-1);
+	} else if (taken_ns) {
+		atomic_fetch_sub_explicit(&nr_outstanding, 1,
+					  memory_order_relaxed);
+	}
+	return taken_ns != 0;
+}
+
+static bool is_forced(void)
+{
+	uint64_t until_ns = atomic_load_explicit(&forced_until_ns,
+						 memory_order_relaxed);
+
+	return until_ns && clock_now_ns() < until_ns;
+}
+
+void pool_forcing(bool is_forcing)
+{
+	atomic_store(&forced_until_ns, is_forcing ? UINT64_MAX :
+		     clock_now_ns() + FORCED_AFTER_NS);
+}
+
 void pool_complete(uint8_t *data, uint64_t valid)
 {
 	struct slot *slot = slot_of(data);
@@ -205,12 +256,10 @@ void pool_complete(uint8_t *data, uint64_t valid)
 
 	if (!slot)
 		return;         /* another client's buffer */
-	/* Completed twice it would be in both lists. */
-	if (!atomic_exchange_explicit(&slot->taken_ns, 0,
-				      memory_order_acq_rel))
+	if (!take_back(slot))
 		return;
-	atomic_fetch_sub_explicit(&nr_outstanding, 1, memory_order_relaxed);
 	buffer = &slot->buffer;
+	buffer->is_forced = is_forced();
 	buffer->valid = valid <= buffer->size ? (size_t)valid : 0;
 	if (slot->class == SPARE || !buffer->valid ||
 	    atomic_load_explicit(&discarding, memory_order_relaxed)) {
@@ -226,11 +275,16 @@ void pool_complete(uint8_t *data, uint64_t valid)
 		activity_wake();
 }
 
+bool activity_is_crowded(void)
+{
+	return atomic_load(&nr_done) >= nr_useful / 8;
+}
+
 void activity_wait(uint64_t timeout_ns)
 {
 	uint32_t seen = atomic_load(&arrivals);
 
-	if (atomic_load(&nr_done) < nr_useful / 8)
+	if (!activity_is_crowded())
 		wait_change(&arrivals, seen, timeout_ns);
 }
 
@@ -294,9 +348,35 @@ uint64_t pool_oldest_ns(void)
 	return oldest;
 }
 
+void pool_give_up(uint64_t before_ns)
+{
+	uint64_t taken_ns;
+
+	for (uint32_t i = 0; i < nr_slots && pool_outstanding(); i++) {
+		taken_ns = atomic_load(&slots[i].taken_ns);
+		if (!taken_ns || taken_ns >= before_ns ||
+		    !atomic_compare_exchange_strong(&slots[i].taken_ns,
+						    &taken_ns, LOST))
+			continue;
+		atomic_fetch_sub(&nr_outstanding, 1);
+		atomic_fetch_add(&nr_lost, 1);
+		loss_add(LOSS_BUFFERS_LOST, 1);
+	}
+}
+
+uint32_t pool_lost(void)
+{
+	return atomic_load(&nr_lost);
+}
+
+uint32_t pool_buffers(void)
+{
+	return nr_useful;
+}
+
 uint32_t pool_use(void)
 {
-	uint32_t used = pool_outstanding() +
+	uint32_t used = pool_outstanding() + pool_lost() +
 		atomic_load_explicit(&nr_done, memory_order_relaxed);
 
 	return nr_useful ? used * 100 / nr_useful : 0;

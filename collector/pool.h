@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "collector/activity.h"
+#include "collector/activity_buffer.h"
 
 /*
  * The memory that CUPTI fills with activities.
@@ -26,10 +26,12 @@
  * 256 KiB: about 1,000 kernels with their launches.  A thread's first buffer
  * has 16 KiB: CUPTI keeps one for each thread, and programs that start a
  * thread for each request would soon hold all of the large ones.  (CUPTI
- * takes buffers of 1 KiB: test/sim/facts.txt.)
+ * takes buffers of 1 KiB: test/sim/facts.txt.)  What is in spare ones is
+ * thrown away.
  */
 #define POOL_BUFFER_SIZE (256u << 10)
 #define POOL_SMALL_SIZE (16u << 10)
+#define POOL_SPARE_SIZE (4u << 10)
 
 /* Maps `bytes` of buffers.  0 or -ENOMEM.  Context: attach, once. */
 int pool_init(uint64_t bytes);
@@ -51,8 +53,21 @@ uint32_t pool_outstanding(void);
  * Context: flush thread. */
 uint64_t pool_oldest_ns(void);
 
+/* Buffers that CUPTI has held since before that time will not come back: they
+ * are counted as lost and no longer as outstanding, until they come after
+ * all.  Context: flush thread. */
+void pool_give_up(uint64_t before_ns);
+uint32_t pool_lost(void);
+
+/* How many there are, but for the spare ones. */
+uint32_t pool_buffers(void);
+
 /* The share of buffers in use, in percent. */
 uint32_t pool_use(void);
+
+/* A forced flush begins or has ended: what comes between, and in the second
+ * after, is marked (activity_buffer.is_forced).  Context: flush thread. */
+void pool_forcing(bool is_forcing);
 
 /* True: completed buffers are recycled unread (the floor of the overhead
  * measurement; design: what CUPTI costs without us). */

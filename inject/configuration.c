@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "inject/environment.h"
+#include "inject/room.h"
 
 /* An internal switch for measuring, no setting: every other window is CUPTI's
  * floor (cupti.h). */
@@ -129,13 +130,24 @@ static void read_log(struct configuration *out)
 	out->log_file = file && file[1] ? file + 1 : NULL;
 }
 
+/* The default is no more than a sixteenth of what the process may have in all:
+ * a guest does not bring a small container to its limit. */
+static uint64_t buffer_bytes(void)
+{
+	uint64_t bytes = number_of(SETTING_BUFFER), room;
+
+	if (!environment_get(settings_table[SETTING_BUFFER].name)) {
+		room = room_bytes() / 16;
+		bytes = room < bytes ? room : bytes;
+	}
+	return bytes < LEAST_BUFFER ? LEAST_BUFFER : bytes;
+}
+
 void configuration_read(struct configuration *out)
 {
 	uint64_t sources = number_of(SETTING_TRACE);
-	uint64_t bytes = number_of(SETTING_BUFFER);
+	uint64_t bytes = buffer_bytes();
 
-	if (bytes < LEAST_BUFFER)
-		bytes = LEAST_BUFFER;
 	memset(out, 0, sizeof *out);
 	out->wants_cuda = sources & SOURCE_CUDA;
 	out->wants_nvtx = sources & SOURCE_NVTX;
@@ -149,6 +161,9 @@ void configuration_read(struct configuration *out)
 		out->in_force[i].name = settings_table[i].name;
 		out->in_force[i].value = value_of((enum setting_id)i);
 	}
+	snprintf(out->buffer, sizeof out->buffer, "%lluM",
+		 (unsigned long long)bytes >> 20);
+	out->in_force[SETTING_BUFFER].value = out->buffer;
 	out->writer.settings = out->in_force;
 	out->writer.nr_settings = SETTING_NR;
 }

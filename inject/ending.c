@@ -46,7 +46,13 @@ static void say_summary(void)
 	writer_summary(&summary);
 	for (int i = 0; i < LOSS_NR; i++)
 		lost += loss_get(i);
-	if (summary.path[0])
+	if (summary.path[0] && summary.kernels_gone)
+		log_queue(LOG_WARN, "%s: %llu kernels, %llu in no file, %llu "
+			  "lost in all", summary.path,
+			  (unsigned long long)summary.kernels,
+			  (unsigned long long)summary.kernels_gone,
+			  (unsigned long long)lost);
+	else if (summary.path[0])
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu lost",
 			  summary.path, (unsigned long long)summary.kernels,
 			  (unsigned long long)lost);

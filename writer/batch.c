@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "collector/loss.h"
+#include "writer/items.h"
 #include "writer/trace.h"
 
 /*
@@ -9,23 +10,11 @@
  * work finds its launch; then what stands on lanes by time (GPU work, waits,
  * overhead), sorted by start, so that it fills the lanes in order.
  *
- * Buffers come from several threads, each nearly sorted: natural merge sort
- * on {start, activity}.  Work whose launch has not shown up yet waits for two
+ * Work whose launch has not shown up yet waits for two
  * batches.
  */
-struct item {
-	uint64_t start_ns;
-	const void *raw;
-};
-
-struct items {
-	struct item *list;
-	size_t nr, size;
-};
-
-/* GPU work that waits for its launch.  64 Ki of 200 bytes: 13 MB; more is
- * written at once, as not traced. */
-enum { PENDING_MAX = 1 << 16, PENDING_CYCLES = 2 };
+/* Write-outs in which GPU work waits for its launch. */
+enum { PENDING_CYCLES = 2 };
 /* A buffer counts by its size, not by what is in it, and for so much at least:
  * those of many threads that launch little are as scarce as full ones. */
 enum { SCARCE = 64 << 10 };
@@ -36,18 +25,23 @@ struct pending {
 		uint32_t cycle;
 	} *list;
 	size_t nr, size;
+	size_t max;                     /* more is written at once, as not
+					 * traced */
 	struct items calls, work, spare;
 	/* Taken from CUPTI, not yet written. */
 	struct activity_buffer *first, **last;
 	uint64_t bytes;
+	bool is_forced;                 /* some by a forced flush */
 };
 
-struct pending *pending_create(void)
+struct pending *pending_create(uint64_t bytes)
 {
 	struct pending *pending = calloc(1, sizeof(*pending));
 
-	if (pending)
-		pending->last = &pending->first;
+	if (!pending)
+		return NULL;
+	pending->last = &pending->first;
+	pending->max = (size_t)bytes / sizeof(struct waiting);
 	return pending;
 }
 
@@ -86,89 +80,6 @@ uint64_t batch_take(struct trace *trace)
 		pending->bytes += buffer->size < SCARCE ? SCARCE : buffer->size;
 	}
 	return pending->bytes;
-}
-
-static bool items_have_room(struct items *items, size_t nr)
-{
-	size_t size = items->size ? items->size : 1024;
-	struct item *list;
-
-	while (size < nr)
-		size *= 2;
-	if (size == items->size)
-		return true;
-	list = realloc(items->list, size * sizeof(*list));
-	if (!list)
-		return false;
-	items->list = list;
-	items->size = size;
-	return true;
-}
-
-static void items_add(struct items *items, uint64_t start_ns, const void *raw)
-{
-	if (!items_have_room(items, items->nr + 1)) {
-		loss_add(LOSS_TABLE_FULL, 1);
-		return;
-	}
-	items->list[items->nr].start_ns = start_ns;
-	items->list[items->nr++].raw = raw;
-}
-
-/* The end of the sorted run that begins at `at`. */
-static size_t run_end(const struct items *items, size_t at)
-{
-	while (++at < items->nr &&
-	       items->list[at - 1].start_ns <= items->list[at].start_ns)
-		;
-	return at < items->nr ? at : items->nr;
-}
-
-static void merge(const struct item *from, size_t middle, size_t end,
-		  struct item *to)
-{
-	size_t a = 0, b = middle;
-
-	while (a < middle && b < end)
-		*to++ = from[b].start_ns < from[a].start_ns ? from[b++] :
-			from[a++];
-	while (a < middle)
-		*to++ = from[a++];
-	while (b < end)
-		*to++ = from[b++];
-}
-
-/* One round: neighbouring runs become one.  Returns how many are left. */
-static size_t merge_runs(struct items *items, struct items *to)
-{
-	size_t at = 0, middle, end, runs = 0;
-
-	while (at < items->nr) {
-		middle = run_end(items, at);
-		end = middle < items->nr ? run_end(items, middle) : middle;
-		merge(items->list + at, middle - at, end - at, to->list + at);
-		at = end;
-		runs++;
-	}
-	to->nr = items->nr;
-	return runs;
-}
-
-static void sort(struct items *items, struct items *spare)
-{
-	struct items swap;
-	size_t runs;
-
-	if (run_end(items, 0) >= items->nr)
-		return;
-	if (!items_have_room(spare, items->nr))
-		return;                 /* unsorted: more lanes, no loss */
-	do {
-		runs = merge_runs(items, spare);
-		swap = *items;
-		*items = *spare;
-		*spare = swap;
-	} while (runs > 1);
 }
 
 /* ---- Reading ---- */
@@ -228,9 +139,14 @@ static void read_buffers(struct trace *trace)
 	struct activity_buffer *buffer;
 	const void *raw;
 
-	for (buffer = trace->pending->first; buffer; buffer = buffer->next)
-		for (raw = NULL; (raw = activity_next(buffer, raw));)
+	trace->pending->is_forced = false;
+	for (buffer = trace->pending->first; buffer; buffer = buffer->next) {
+		trace->pending->is_forced |= buffer->is_forced;
+		for (raw = NULL; (raw = activity_next(buffer, raw));) {
+			notice_activity(trace, raw, buffer->is_forced);
 			sort_out(trace, raw);
+		}
+	}
 }
 
 static void write_call(struct trace *trace, const void *raw)
@@ -286,14 +202,14 @@ static void wait_for_launch(struct trace *trace,
 /* A launch that may still show up: not where calls are not recorded. */
 static bool may_wait(const struct trace *trace)
 {
-	return trace->pending->nr < PENDING_MAX &&
+	return trace->pending->nr < trace->pending->max &&
 	       (trace->api_cycle || trace->cycle <= PENDING_CYCLES);
 }
 
 static bool gpu_times(const struct trace *trace, const struct gpu_op *op)
 {
 	/* A forced flush returns what was running without its end. */
-	if (!op->end_ns) {
+	if (!op->end_ns && (op->start_ns || trace->pending->is_forced)) {
 		loss_add(LOSS_UNFINISHED, 1);
 		return false;
 	}
@@ -449,7 +365,7 @@ static void write_part(struct trace *trace, bool everything)
 	}
 	encode_held_calls(trace, everything);
 	write_waiting(trace, everything);
-	sort(&pending->work, &pending->spare);
+	items_sort(&pending->work, &pending->spare);
 	for (i = 0; i < pending->work.nr; i++) {
 		write_work(trace, pending->work.list[i].raw, everything);
 		output_offer(trace);
@@ -492,9 +408,11 @@ bool batch_write(struct trace *trace, bool everything)
 		pending->first = rest;
 	} while (rest);
 	pending->last = &pending->first;
+	watch_tell(&trace->noticed);
 	names_forget_pointers(&trace->names);
 	if (has_buffers)
 		trace->ranges.cycle++;
 	encode_projections(trace, everything);
+	cpu_threads_sweep(&trace->threads);
 	return has_buffers;
 }

@@ -11,9 +11,11 @@
 
 enum { NR_BUCKETS = 1024 };
 
-int cpu_threads_init(struct cpu_threads *threads)
+int cpu_threads_init(struct cpu_threads *threads, uint64_t memory)
 {
 	memset(threads, 0, sizeof(*threads));
+	threads->max = memory / 512 < CPU_THREADS_MAX ?
+		(uint32_t)(memory / 512) : CPU_THREADS_MAX;
 	threads->buckets = calloc(NR_BUCKETS, sizeof(*threads->buckets));
 	return threads->buckets ? 0 : -ENOMEM;
 }
@@ -60,7 +62,7 @@ static struct cpu_thread *create(struct cpu_threads *threads,
 	struct cpu_thread **bucket = &threads->buckets[tid % NR_BUCKETS];
 	struct cpu_thread *thread;
 
-	if (threads->nr == CPU_THREADS_MAX)
+	if (threads->nr >= threads->max)
 		return NULL;
 	thread = calloc(1, sizeof(*thread));
 	if (!thread)
@@ -126,12 +128,75 @@ void cpu_thread_name(struct cpu_thread *thread, const char *name, uint32_t len)
 	thread->is_named = thread->is_named || len;
 }
 
-void cpu_thread_comm(struct cpu_thread *thread, const char *name, uint32_t len,
-		     bool is_gone)
+static void set_comm(struct cpu_thread *thread, const char *name, uint32_t len)
 {
 	if (!thread->is_named)
 		set_name(thread, name, len);
-	thread->is_gone = is_gone;
+}
+
+static void forget_tid(struct cpu_threads *threads, struct cpu_thread *thread)
+{
+	struct cpu_thread **at = &threads->buckets[thread->tid % NR_BUCKETS];
+
+	while (*at && *at != thread)
+		at = &(*at)->next_in_bucket;
+	if (*at)
+		*at = thread->next_in_bucket;
+	if (threads->last == thread)
+		threads->last = NULL;
+}
+
+void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
+		      const char *name, uint32_t len)
+{
+	struct cpu_thread *thread = cpu_thread_find(threads, tid);
+
+	if (!thread)
+		return;
+	/* Its lane is another's by now: it is made anew. */
+	if (thread->lane->user != thread) {
+		forget_tid(threads, thread);
+		return;
+	}
+	set_comm(thread, name, len);
+	thread->is_gone = thread->has_ended = false;
+	thread->lane->is_ended = false;
+}
+
+void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
+		    const char *name, uint32_t len)
+{
+	set_comm(thread, name, len);
+	thread->is_gone = thread->has_ended = true;
+	thread->end_age = 0;
+	if (thread->lane->user == thread)
+		track_end_thread(tracks, thread->lane);
+}
+
+/* Three batches: by then its last calls have come. */
+static bool is_settled(struct cpu_thread *thread)
+{
+	return thread->has_ended && thread->lane->thread != thread &&
+	       !thread->log && !thread->nr_held && ++thread->end_age > 3;
+}
+
+void cpu_threads_sweep(struct cpu_threads *threads)
+{
+	struct cpu_thread **at = &threads->list, *thread;
+
+	while ((thread = *at)) {
+		if (!is_settled(thread)) {
+			at = &thread->next;
+			continue;
+		}
+		*at = thread->next;
+		forget_tid(threads, thread);
+		free(thread->held);
+		if (thread->lane->user == thread)
+			thread->lane->user = NULL;
+		free(thread);
+		threads->nr--;
+	}
 }
 
 void cpu_threads_refresh(struct cpu_threads *threads)

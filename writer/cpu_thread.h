@@ -9,7 +9,8 @@
 
 /*
  * The program's threads as the file shows them, by their system thread id:
- * lane, name, what they did.  A thread that ends stays (its slices do).
+ * lane, name, what they did.  A thread that ends stays (its slices do), unless
+ * it stood on another's lane (track.h).
  * Context: writer thread.
  */
 #define THREAD_NAME_MAX 64
@@ -37,6 +38,8 @@ struct cpu_thread {
 	uint32_t name_len;
 	bool is_named;                  /* by the program: stays */
 	bool is_gone;                   /* no longer in /proc */
+	bool has_ended;                 /* by its own word */
+	uint32_t end_age;               /* batches since */
 
 	struct gap recent[RECENT_MAX];  /* calls on `lane`, a ring */
 	uint32_t nr_recent;
@@ -52,13 +55,14 @@ struct cpu_threads {
 	struct cpu_thread *list;
 	struct cpu_thread **buckets;
 	struct cpu_thread *last;
-	uint32_t nr;
+	uint32_t nr, max;
 };
 
-/* 65536 threads at 600 bytes: 40 MB; a tid beyond has no lane of its own. */
+/* 65536 threads at 500 bytes: 32 MB; what a tid beyond does is lost. */
 #define CPU_THREADS_MAX 65536
 
-int cpu_threads_init(struct cpu_threads *threads);
+/* memory: of all tables of the writer, bytes. */
+int cpu_threads_init(struct cpu_threads *threads, uint64_t memory);
 void cpu_threads_fini(struct cpu_threads *threads);
 
 /* The thread, made at its first event.  NULL without memory. */
@@ -72,10 +76,15 @@ struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
 void cpu_thread_name(struct cpu_thread *thread, const char *name,
 		     uint32_t len);
 
-/* The name that the system knows it by, as its own records say; is_gone: it
- * has ended, the name is its last. */
-void cpu_thread_comm(struct cpu_thread *thread, const char *name, uint32_t len,
-		     bool is_gone);
+/* It says that it begins, or ends; the name is what the system knows it by.
+ * (The system uses thread ids again: `tid` may be known from before.) */
+void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
+		      const char *name, uint32_t len);
+void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
+		    const char *name, uint32_t len);
+
+/* Forgets threads that ended, are settled and have no lane in their name. */
+void cpu_threads_sweep(struct cpu_threads *threads);
 
 /* Reads the names of those still alive from /proc/self/task. */
 void cpu_threads_refresh(struct cpu_threads *threads);

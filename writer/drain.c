@@ -284,10 +284,11 @@ static void end_thread(struct trace *trace, uint32_t tid,
 	if (!thread)
 		return;
 	close_pushed(trace, thread, record->head.t_ns);
-	cpu_thread_comm(thread, record->text, record->head.len, true);
+	cpu_thread_end(&trace->tracks, thread, record->text, record->head.len);
 }
 
-/* Whose records follow: BEGIN is also the end of the one before. */
+/* Whose records follow: BEGIN is also the end of the one before, whose END did
+ * not fit. */
 static void take_mark(struct trace *trace, struct thread *state,
 		      const struct name_record *record)
 {
@@ -295,16 +296,18 @@ static void take_mark(struct trace *trace, struct thread *state,
 
 	if (record->head.kind == RECORD_THREAD_END) {
 		end_thread(trace, state->reader_tid, record);
+		/* By the next BEGIN here the id may be another thread's. */
+		state->reader_tid = 0;
 		return;
 	}
 	thread = cpu_thread_find(&trace->threads, state->reader_tid);
-	if (thread)
+	if (thread) {
 		close_pushed(trace, thread, record->head.t_ns);
+		cpu_thread_end(&trace->tracks, thread, NULL, 0);
+	}
 	state->reader_tid = (uint32_t)record->handle;
-	/* The system uses thread ids again. */
-	thread = cpu_thread_find(&trace->threads, state->reader_tid);
-	if (thread)
-		cpu_thread_comm(thread, record->text, record->head.len, false);
+	cpu_thread_begin(&trace->threads, state->reader_tid, record->text,
+			 record->head.len);
 }
 
 static void drain_ring(struct trace *trace, struct thread *state)

@@ -159,6 +159,30 @@ static void add_losses(struct bytes *out)
 	json_close(out, '}');
 }
 
+/* What the watchdog has seen, and why recording ended early. */
+static void add_faults(const struct trace *trace, struct bytes *out)
+{
+	enum watch_fault fault;
+	uint64_t t_ns;
+
+	json_key(out, "watchdog");
+	json_open(out, '[');
+	for (fault = 0; fault < NR_WATCH_FAULTS; fault++) {
+		t_ns = watch_seen_ns(fault);
+		if (!t_ns)
+			continue;
+		json_open(out, '{');
+		json_member_text(out, "fault", watch_name(fault));
+		json_member_u64(out, "at_ns", t_ns - trace->base_ns);
+		json_key(out, "stopped");
+		json_bool(out, watch_stops(fault));
+		json_close(out, '}');
+	}
+	json_close(out, ']');
+	if (trace->stopped_by)
+		json_member_text(out, "stopped", trace->stopped_by);
+}
+
 static void add_names(const struct trace *trace, struct bytes *out)
 {
 	const struct name *name;
@@ -205,24 +229,41 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_settings(trace, out);
 	add_clock_pairs(trace, out);
 	add_losses(out);
+	add_faults(trace, out);
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());
 	json_member_u64(out, "part", trace->part);
+	/* Of the whole run, up to here. */
+	json_member_u64(out, "kernels", trace->nr_kernels -
+			trace->gone.kernels);
+	json_member_u64(out, "kernels_gone", trace->gone.kernels);
 	json_member_u64(out, "before_launch", trace->nr_before_launch);
 	json_key(out, "finished");
 	json_bool(out, is_last);
 	json_close(out, '}');
 }
 
-void meta_tail(struct trace *trace, struct bytes *tail, bool is_last)
+static void end_tail(struct trace *trace, struct bytes *tail, bool is_last)
 {
 	const char *slash = strrchr(trace->path, '/');
 
+	add_gputrace(trace, tail, is_last);
+	json_member_text(tail, "traceName", slash ? slash + 1 : trace->path);
+	json_end_document(tail);
+}
+
+void meta_tail(struct trace *trace, struct bytes *tail, bool is_last)
+{
 	encode_open_ranges(trace, tail, clock_now_ns());
 	meta_names(trace, tail);
 	json_end_events(tail);
 	add_devices(trace, tail);
-	add_gputrace(trace, tail, is_last);
-	json_member_text(tail, "traceName", slash ? slash + 1 : trace->path);
-	json_end_document(tail);
+	trace->tail_own = tail->len;
+	end_tail(trace, tail, is_last);
+}
+
+void meta_tail_again(struct trace *trace, struct bytes *tail)
+{
+	bytes_cut(tail, trace->tail_own);
+	end_tail(trace, tail, true);
 }

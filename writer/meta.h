@@ -17,6 +17,9 @@ void meta_head(struct trace *trace, struct bytes *head);
 /* Open ranges, metadata events, then the keys behind traceEvents. */
 void meta_tail(struct trace *trace, struct bytes *tail, bool is_last);
 
+/* The tail as it was, with the losses of this moment: no event came since. */
+void meta_tail_again(struct trace *trace, struct bytes *tail);
+
 /* Metadata events alone (meta_names.c). */
 void meta_names(struct trace *trace, struct bytes *out);
 

@@ -171,6 +171,8 @@ static void name_lane(struct trace *trace, const struct lane *lane,
 		name_stream(trace, lane, is_shared);
 	else if (lane->thread)
 		bytes_add(text, lane->thread->name, lane->thread->name_len);
+	if (lane->is_shared)
+		say(text, " and later threads");
 	say(text, own[lane->role]);
 	if (lane->number > 1)
 		say_number(text, " #%ld", (long)lane->number);

@@ -218,12 +218,24 @@ static void name_it(struct names *names, struct name *name)
 	*bucket = name;
 }
 
+static uint64_t size_of(const struct name *name)
+{
+	uint64_t size = sizeof(*name) + strlen(name->mangled);
+
+	if (name->is_alias)
+		return size;
+	if (name->full != name->mangled)
+		size += strlen(name->full);
+	return name->text != name->full ? size + strlen(name->text) : size;
+}
+
 static struct name *create(struct names *names, const char *mangled,
 			   uint64_t hash)
 {
 	struct name *name;
 
-	if (names->nr == NAMES_MAX)
+	if (names->nr == NAMES_MAX ||
+	    (names->max_bytes && names->bytes >= names->max_bytes))
 		return NULL;
 	name = calloc(1, sizeof(*name));
 	if (!name)
@@ -238,6 +250,7 @@ static struct name *create(struct names *names, const char *mangled,
 	if (!share(names, name))
 		name_it(names, name);
 	name->is_selected = is_selected(names->globs, name);
+	names->bytes += size_of(name);
 	return name;
 }
 

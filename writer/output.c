@@ -3,6 +3,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "collector/log.h"
@@ -21,13 +23,15 @@ enum {
 	PIECE_MAX = 1 << 20,
 	/* The smallest, where files are small. */
 	PIECE_MIN = 4 << 10,
+	/* Of a file, whatever GPUTRACE_MAX_SIZE says: some 100 kernels. */
+	SIZE_MIN = 64 << 10,
 	/* GPUTRACE_KEEP beyond that (16 MB of table): none is removed. */
 	KEEP_MAX = 1 << 20,
 };
 
 struct part {
 	char *path;             /* as it came to be: some name was taken */
-	uint64_t nr_events;
+	struct tally tally;
 };
 
 static size_t piece_size(const struct trace *trace)
@@ -38,11 +42,31 @@ static size_t piece_size(const struct trace *trace)
 		(size_t)size;
 }
 
-/* Counts what will not be in any file. */
-static void drop_events(struct trace *trace)
+static struct tally made(const struct trace *trace)
 {
-	loss_add(LOSS_WRITE, trace->nr_events - trace->nr_offered);
-	trace->nr_offered = trace->nr_events;
+	return (struct tally){ trace->nr_events, trace->nr_kernels };
+}
+
+static struct tally difference(struct tally a, struct tally b)
+{
+	return (struct tally){ a.events - b.events, a.kernels - b.kernels };
+}
+
+static void add(struct tally *to, struct tally more)
+{
+	to->events += more.events;
+	to->kernels += more.kernels;
+}
+
+/* What was made after `since` will not be in any file. */
+static void lose(struct trace *trace, struct tally since)
+{
+	struct tally lost = difference(made(trace), since);
+
+	loss_add(LOSS_WRITE, lost.events);
+	add(&trace->gone, lost);
+	add(&trace->settled, lost);
+	trace->offered = made(trace);
 	bytes_clear(&trace->out);
 }
 
@@ -56,10 +80,13 @@ static void close_sink(struct trace *trace)
 	sink_close(sink);
 }
 
+/* The file stays as it was seen last; what came since is lost with the rest. */
 static void stop(struct trace *trace)
 {
 	close_sink(trace);
 	trace->is_stopped = true;
+	lose(trace, trace->settled);
+	watch_end();
 }
 
 /* As many as stay, and the one that goes. */
@@ -90,6 +117,15 @@ void output_fini(struct trace *trace)
 	trace->parts = NULL;
 }
 
+/* Linux's number for it, whatever its name (a container's is made anew). */
+static bool is_dev_null(const char *path)
+{
+	struct stat st;
+
+	return !stat(path, &st) && S_ISCHR(st.st_mode) &&
+	       st.st_rdev == makedev(1, 3);
+}
+
 static struct sink *open_first(struct trace *trace, int *error)
 {
 	struct path_values values = {
@@ -103,6 +139,11 @@ static struct sink *open_first(struct trace *trace, int *error)
 			     sizeof(trace->path), &trace->is_pattern);
 	if (*error)
 		return NULL;
+	if (is_dev_null(trace->path)) {
+		trace->is_null = true;
+		*error = -ENOMEM;
+		return sink_null_create();
+	}
 	sink = path_open_sink(trace->path, sizeof(trace->path),
 			      trace->is_pattern, trace->pid, error);
 	memcpy(trace->first_path, trace->path, sizeof(trace->path));
@@ -131,8 +172,10 @@ static void forget_part(struct trace *trace)
 	if (nr_parts(trace) == 1 || trace->part < keep)
 		return;
 	old = part_of(trace, trace->part - keep);
-	if (old->path && !unlink(old->path))
-		loss_add(LOSS_ROTATED, old->nr_events);
+	if (old->path && !unlink(old->path)) {
+		loss_add(LOSS_ROTATED, old->tally.events);
+		add(&trace->gone, old->tally);
+	}
 	free(old->path);
 	old->path = NULL;
 }
@@ -144,7 +187,7 @@ static void begin_part(struct trace *trace)
 	forget_part(trace);
 	free(part->path);
 	part->path = bytes_copy(trace->path, strlen(trace->path));
-	part->nr_events = 0;
+	memset(&part->tally, 0, sizeof(part->tally));
 }
 
 static bool open_sink(struct trace *trace)
@@ -175,10 +218,8 @@ static bool open_sink(struct trace *trace)
 }
 
 /* The file gets its tail; false if it stays as it was. */
-static bool commit(struct trace *trace, bool is_last)
+static bool commit_tail(struct trace *trace)
 {
-	bytes_clear(&trace->tail);
-	meta_tail(trace, &trace->tail, is_last);
 	if (trace->tail.is_cut)
 		return false;
 	trace->tail_len = trace->tail.len;
@@ -191,42 +232,93 @@ static bool commit(struct trace *trace, bool is_last)
 	return true;
 }
 
+static bool commit(struct trace *trace, bool is_last)
+{
+	bytes_clear(&trace->tail);
+	meta_tail(trace, &trace->tail, is_last);
+	if (!commit_tail(trace))
+		return false;
+	trace->settled = trace->offered;
+	return true;
+}
+
+/* The sink stays: at the end it learns what was lost since. */
+static void stop_full(struct trace *trace)
+{
+	log_line(LOG_WARN, "%s has reached GPUTRACE_MAX_SIZE; tracing stops, "
+		 "the file is complete", trace->path);
+	trace->is_stopped = true;
+	watch_end();
+}
+
 static void next_part(struct trace *trace)
 {
+	bool stops = trace->options.on_full == ON_FULL_STOP;
+
+	if (stops)
+		trace->stopped_by = "GPUTRACE_MAX_SIZE";
 	if (!commit(trace, true))
 		return;
-	close_sink(trace);
-	if (trace->options.on_full == ON_FULL_STOP) {
-		log_line(LOG_WARN, "%s has reached GPUTRACE_MAX_SIZE; tracing "
-			 "stops, the file is complete", trace->path);
-		trace->is_stopped = true;
+	if (stops) {
+		stop_full(trace);
 		return;
 	}
+	close_sink(trace);
 	trace->part++;
+}
+
+/*
+ * A file must hold more than its own tail (names, lanes), or there would be
+ * ever more of them with next to nothing in each: twice the tail, and some
+ * pieces.
+ */
+static uint64_t size_limit(struct trace *trace)
+{
+	uint64_t tail = sink_size(trace->sink, trace->tail_len) -
+		sink_size(trace->sink, 0);
+	uint64_t least = 2 * tail + 4 * piece_size(trace);
+
+	least = least < SIZE_MIN ? SIZE_MIN : least;
+	if (trace->options.max_size >= least)
+		return trace->options.max_size;
+	if (!trace->has_said_small)
+		log_line(LOG_WARN, "GPUTRACE_MAX_SIZE is too small for what "
+			 "each file must hold; files get %llu KiB and more",
+			 (unsigned long long)least >> 10);
+	trace->has_said_small = true;
+	return least;
 }
 
 /* Two pieces and the tail's growth are kept free for what comes before the
  * next look. */
-static bool is_full(const struct trace *trace)
+static bool is_full(struct trace *trace)
 {
 	uint64_t need = sink_size(trace->sink, trace->tail_len) +
 		2 * piece_size(trace) + trace->tail_len / 8;
 
-	return trace->options.max_size && need > trace->options.max_size;
+	return trace->options.max_size && !trace->is_null &&
+	       need > size_limit(trace);
 }
 
 static void append(struct trace *trace)
 {
-	if (trace->out.is_cut || !open_sink(trace) ||
-	    sink_append(trace->sink, &trace->out)) {
-		if (trace->sink && !trace->out.is_cut)
-			stop(trace);
-		drop_events(trace);
+	if (trace->is_stopped) {
+		lose(trace, trace->settled);
 		return;
 	}
-	part_of(trace, trace->part)->nr_events +=
-		trace->nr_events - trace->nr_offered;
-	trace->nr_offered = trace->nr_events;
+	if (trace->out.is_cut) {
+		lose(trace, trace->offered);
+		return;
+	}
+	if (!open_sink(trace))
+		return;
+	if (sink_append(trace->sink, &trace->out)) {
+		stop(trace);
+		return;
+	}
+	add(&part_of(trace, trace->part)->tally,
+	    difference(made(trace), trace->offered));
+	trace->offered = made(trace);
 	trace->has_new = true;
 	bytes_clear(&trace->out);
 	if (is_full(trace))
@@ -243,7 +335,14 @@ void output_commit(struct trace *trace, bool is_last)
 {
 	if (trace->out.len || trace->out.is_cut)
 		append(trace);
-	if (trace->sink && (trace->has_new || is_last ||
-			    trace->nr_events != trace->nr_offered))
+	if (trace->sink && trace->is_stopped && is_last) {
+		meta_tail_again(trace, &trace->tail);
+		(void)commit_tail(trace);
+	} else if (trace->sink && !trace->is_stopped &&
+		   (trace->has_new || is_last)) {
 		(void)commit(trace, is_last);
+	}
+	/* No memory for the last tail. */
+	if (is_last)
+		lose(trace, trace->settled);
 }

@@ -13,6 +13,8 @@
  * be told later, with earlier times. */
 #define BASE_BEFORE_NS UINT64_C(1000000000)
 
+#define NAMES_LEAST (UINT64_C(4) << 20)
+
 static char *copy_text(const char *text, bool *failed)
 {
 	char *copy;
@@ -130,9 +132,9 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	if (!err)
 		err = output_init(trace);
 	if (!err)
-		err = tracks_init(&trace->tracks, trace->pid);
+		err = tracks_init(&trace->tracks, trace->pid, memory);
 	if (!err)
-		err = cpu_threads_init(&trace->threads);
+		err = cpu_threads_init(&trace->threads, memory);
 	if (!err)
 		err = calls_init(&trace->calls, memory / 2);
 	if (!err)
@@ -140,11 +142,14 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	if (!err)
 		err = names_init(&trace->names, options->names,
 				 trace->options.kernels);
+	/* Half, but for 3,000 long ones in any case. */
+	trace->names.max_bytes = memory / 2 < NAMES_LEAST ? NAMES_LEAST :
+		memory / 2;
 	if (!err)
 		err = objects_init(&trace->objects);
 	trace->kernels = kernel_shapes_create();
 	trace->apis = api_shapes_create();
-	trace->pending = pending_create();
+	trace->pending = pending_create(memory / 4);
 	if (!err && (!trace->kernels || !trace->apis || !trace->pending))
 		err = -ENOMEM;
 	clock_snapshot(&trace->clock_pairs[trace->nr_clock_pairs++]);

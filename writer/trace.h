@@ -6,8 +6,10 @@
 #include <stdint.h>
 
 #include "collector/activity.h"
+#include "collector/activity_buffer.h"
 #include "collector/clock.h"
 #include "collector/record.h"
+#include "collector/watch.h"
 #include "collector/window.h"
 #include "writer/correlate.h"
 #include "writer/json.h"
@@ -33,7 +35,14 @@ struct api_shapes;
 struct pending;
 struct part;
 
-enum { WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64 };
+struct tally {
+	uint64_t events, kernels;
+};
+
+enum {
+	WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64,
+	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
+};
 
 struct trace {
 	struct writer_options options;
@@ -50,7 +59,9 @@ struct trace {
 	char path[4096];                /* of the part that is written */
 	char first_path[4096];
 	bool is_pattern;                /* never takes another run's place */
+	bool is_null;                   /* /dev/null: nothing is kept */
 	bool is_stopped;                /* no output any more */
+	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
 	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;
@@ -73,15 +84,21 @@ struct trace {
 	uint32_t api_cycle;             /* the last in which a call came */
 	uint64_t next_arrow;
 	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
-	uint64_t nr_offered;            /* of nr_events, those in the sink */
+	/* output.c: of nr_events and nr_kernels, those in the sink; those in a
+	 * file as it is seen, or counted as lost; those that are in no file. */
+	struct tally offered, settled, gone;
 	struct part *parts;             /* the newest: output.c */
 	size_t tail_len;                /* of the last commit */
+	size_t tail_own;                /* where in it our own object begins */
+	bool has_said_small;            /* that max_size is too small */
 	bool has_new;                   /* since the last commit */
 	uint32_t nr_pauses;             /* that are in the file */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
 	uint32_t nr_clock_pairs;
 	uint64_t own_ns;
+	struct watch_counts noticed;            /* notice.c */
+	uint8_t call_kinds[2][NOTICE_CBID_MAX];
 	uint64_t allocated[65][8];      /* bytes, by device and memory kind */
 	uint64_t unified[9];
 	uint8_t has_counters[256];      /* of device n; the last: of the host */
@@ -104,13 +121,19 @@ bool batch_write(struct trace *trace, bool everything);
 /* Takes what CUPTI has completed; returns the bytes that wait in all. */
 uint64_t batch_take(struct trace *trace);
 
-struct pending *pending_create(void);
+/* bytes: what work that waits for its launch may take. */
+struct pending *pending_create(uint64_t bytes);
 void pending_destroy(struct pending *pending);
 
 /* ---- pauses.c ---- */
 
 /* Those that are over; at the end, one that is not, too. */
 void pauses_write(struct trace *trace, bool is_end);
+
+/* ---- notice.c ---- */
+
+/* Counts for the watchdog; is_forced: by a forced flush. */
+void notice_activity(struct trace *trace, const void *raw, bool is_forced);
 
 /* ---- drain.c ---- */
 

@@ -8,10 +8,19 @@
 
 enum { NR_BUCKETS = 1024 };
 
-int tracks_init(struct tracks *tracks, uint32_t pid)
+static uint32_t between(uint64_t value, uint32_t least, uint32_t most)
+{
+	return value < least ? least : value > most ? most : (uint32_t)value;
+}
+
+int tracks_init(struct tracks *tracks, uint32_t pid, uint64_t memory)
 {
 	memset(tracks, 0, sizeof(*tracks));
 	tracks->pid = pid;
+	/* A thread's lane takes 1.6 KB with the thread, a busy one 8. */
+	tracks->max_lanes = between(memory / 2048, 1024, TRACK_MAX_LANES);
+	tracks->max_threads = between(memory / 8192, 256, TRACK_MAX_THREADS);
+	tracks->ended_last = &tracks->ended;
 	tracks->buckets = calloc(NR_BUCKETS, sizeof(*tracks->buckets));
 	return tracks->buckets ? 0 : -1;
 }
@@ -45,7 +54,7 @@ static struct lane *create(struct tracks *tracks, uint32_t pid, uint32_t tid,
 {
 	struct lane *lane;
 
-	if (tracks->nr_lanes == TRACK_MAX_LANES)
+	if (tracks->nr_lanes == tracks->max_lanes)
 		return NULL;
 	lane = calloc(1, sizeof(*lane));
 	if (!lane)
@@ -65,7 +74,7 @@ static struct lane *create(struct tracks *tracks, uint32_t pid, uint32_t tid,
 /* Threads and streams leave some for what is always needed. */
 static bool is_crowded(const struct tracks *tracks)
 {
-	return tracks->nr_lanes >= TRACK_MAX_LANES - TRACK_RESERVED_LANES;
+	return tracks->nr_lanes >= tracks->max_lanes / 16 * 15;
 }
 
 static uint32_t gpu_tid(struct tracks *tracks, uint32_t device)
@@ -124,17 +133,63 @@ struct lane *track_own(struct tracks *tracks, enum role role)
 	return *lane;
 }
 
-struct lane *track_thread(struct tracks *tracks,
-			  const struct cpu_thread *thread,
-			  uint32_t tid)
+void track_end_thread(struct tracks *tracks, struct lane *lane)
+{
+	lane->is_ended = true;
+	if (lane->is_queued)
+		return;
+	lane->is_queued = true;
+	lane->next_ended = NULL;
+	*tracks->ended_last = lane;
+	tracks->ended_last = &lane->next_ended;
+}
+
+/* What stands on it is older than all that will. */
+static struct lane *take_ended(struct tracks *tracks)
+{
+	struct lane *lane;
+
+	while ((lane = tracks->ended)) {
+		tracks->ended = lane->next_ended;
+		if (!tracks->ended)
+			tracks->ended_last = &tracks->ended;
+		lane->is_queued = false;
+		if (lane->is_ended)
+			return lane;
+	}
+	return NULL;
+}
+
+static struct lane *create_for_thread(struct tracks *tracks,
+				      const struct cpu_thread *thread,
+				      uint32_t tid)
 {
 	struct lane *lane = is_crowded(tracks) ? NULL :
 		create(tracks, tracks->pid, tid, ROLE_THREAD);
 
+	if (!lane)
+		return NULL;
+	tracks->nr_threads++;
+	lane->thread = thread;
+	/* 512 calls, 8 KiB: there may be thousands of threads. */
+	lane->nest.outer.limit = 512;
+	return lane;
+}
+
+struct lane *track_thread(struct tracks *tracks,
+			  const struct cpu_thread *thread,
+			  uint32_t tid)
+{
+	struct lane *lane = tracks->nr_threads < tracks->max_threads ? NULL :
+		take_ended(tracks);
+
+	if (lane)
+		lane->is_shared = true;
+	else
+		lane = create_for_thread(tracks, thread, tid);
 	if (lane) {
-		lane->thread = thread;
-		/* 512 calls, 8 KiB: there may be thousands of threads. */
-		lane->nest.outer.limit = 512;
+		lane->user = thread;
+		lane->is_ended = false;
 	}
 	return lane;
 }

@@ -54,7 +54,10 @@ struct lane {
 	enum role role;
 	uint32_t device, context, stream;
 	uint32_t number;                /* 1; 2 is called "#2" */
-	const struct cpu_thread *thread;
+	const struct cpu_thread *thread; /* the first that stood here */
+	const struct cpu_thread *user;  /* the one that stands here now */
+	struct lane *next_ended;        /* of the queue of ended threads' */
+	bool is_ended, is_queued, is_shared;
 	struct gaps gaps;               /* ROLE_WORK */
 	struct nest nest;               /* the others */
 	uint64_t nr_events;
@@ -68,20 +71,25 @@ struct tracks {
 	struct lane **buckets;
 	struct lane *last;              /* found by track_gpu() */
 	struct lane *own[NR_ROLES];     /* track_own()'s */
-	uint32_t nr_lanes, nr_own;
+	uint32_t nr_lanes, nr_own, nr_threads;
+	uint32_t max_lanes, max_threads;
+	struct lane *ended, **ended_last;       /* longest ago first */
 	uint32_t next_tid[64];          /* of each GPU; the last: all others */
 	uint32_t pid;
 };
 
 /*
- * 16384 lanes: nobody reads more, and each costs 500 bytes at every write-out.
- * The last 1024 are not for new threads and streams: later streams, of a
- * program that makes one for each request, share lanes.
+ * 16384 lanes: nobody reads more, and each costs 500 bytes at every write-out;
+ * fewer where there is little memory.  A sixteenth is not for new threads and
+ * streams: later streams, of a program that makes one for each request, share
+ * lanes.  So do threads: from the 4096th on each takes the lane of one that
+ * has ended, the longest ago first.
  */
 #define TRACK_MAX_LANES 16384
-#define TRACK_RESERVED_LANES 1024
+#define TRACK_MAX_THREADS 4096
 
-int tracks_init(struct tracks *tracks, uint32_t pid);
+/* memory: of all tables of the writer, bytes. */
+int tracks_init(struct tracks *tracks, uint32_t pid, uint64_t memory);
 void tracks_fini(struct tracks *tracks);
 
 /* The first lane of a stream and role (LANE_NO_STREAM: of the context;
@@ -97,6 +105,9 @@ struct lane *track_own(struct tracks *tracks, enum role role);
 struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
 			  uint32_t tid);
+
+/* The thread has ended: its lane may be another's. */
+void track_end_thread(struct tracks *tracks, struct lane *lane);
 
 /* The lane behind `lane` for what crosses there, made on demand. */
 struct lane *track_more(struct tracks *tracks, struct lane *lane);

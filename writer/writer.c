@@ -40,7 +40,8 @@ static void publish(const struct trace *trace)
 	if (trace->nr_bytes)
 		snprintf(writer.summary.path, sizeof(writer.summary.path),
 			 "%s", trace->path);
-	writer.summary.kernels = trace->nr_kernels;
+	writer.summary.kernels = trace->nr_kernels - trace->gone.kernels;
+	writer.summary.kernels_gone = trace->gone.kernels;
 	writer.summary.events = trace->nr_events;
 	writer.summary.bytes = trace->nr_bytes;
 	pthread_mutex_unlock(&writer.lock);
@@ -109,7 +110,7 @@ static void look(struct trace *trace, struct due *due)
 	drain_rings(trace);
 	if (is_due(due, flushes, trace->options.flush_ns)) {
 		write_out(trace);
-	} else if (waiting >= WAITING_MAX) {
+	} else if (waiting >= WAITING_MAX || activity_is_crowded()) {
 		batch_write(trace, false);
 	}
 }

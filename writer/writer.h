@@ -61,7 +61,9 @@ void writer_on_finished(void (*call)(void));
 /* What the last line on stderr says. */
 struct writer_summary {
 	char path[4096];        /* of the last file; empty if none was made */
-	uint64_t kernels, events, bytes;
+	uint64_t kernels;       /* in files that are there */
+	uint64_t kernels_gone;  /* recorded, but in no file (any more) */
+	uint64_t events, bytes;
 };
 void writer_summary(struct writer_summary *summary);
 

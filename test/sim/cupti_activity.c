@@ -180,7 +180,7 @@ cuptiActivityEnableAndDump(CUpti_ActivityKind kind)
 {
 	CUptiResult r = enable(__func__, kind);
 
-	if (!r)
+	if (!r && !is_silent())
 		sim_dump(kind);
 	return r;
 }

@@ -69,6 +69,8 @@ static void add_kernel(const struct sim_op *op, unsigned int kind)
 		.channelID = 1, .channelType = op->channel,
 	};
 
+	if (sim_env_number("SIM_NO_KERNELS", UINT64_MAX) <= nth)
+		return;
 	fill_sizes(&k, op);
 	if (sim_latency_times())
 		k.queued = k.submitted = k.start - 2000;

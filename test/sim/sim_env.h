@@ -31,6 +31,9 @@
  *   SIM_NAME_RAW=1         kernel names hold every byte from 1 to 255
  *   SIM_SILENT_AFTER=N     after the N-th cuptiActivityDisable of a kernel
  *                          kind no record is written any more
+ *   SIM_NO_KERNELS=N       from the N-th kernel on (from 1) no kernel has a
+ *                          record
+ *   SIM_KEEP_BUFFERS=N     each N-th buffer never comes back
  *   SIM_DROP=N             each N-th record is dropped and counted
  *
  * A NULL buffer crashes the process when SIM_CUPTI_VERSION is below 27, as
