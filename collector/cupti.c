@@ -378,8 +378,10 @@ int cupti_finish(uint64_t deadline_ns)
 	wait_wake(&wake);
 	while (!atomic_load(&finished)) {
 		now_ns = clock_now_ns();
-		if (now_ns >= deadline_ns)
+		if (now_ns >= deadline_ns) {
+			loss_add(LOSS_BUFFERS_LOST, pool_outstanding());
 			return -ETIMEDOUT;
+		}
 		wait_change(&finished, 0, deadline_ns - now_ns);
 	}
 	return 0;
