@@ -85,8 +85,8 @@ int own_thread_part_files(void)
 {
 	int err = 0, fd;
 
-#ifdef __SANITIZE_THREAD__
-	return -ENOSYS;         /* it takes equal numbers for one file */
+#ifdef OWN_THREAD_SHARES_FILES
+	return -ENOSYS;
 #endif
 	if (syscall(SYS_close_range, 0u, ~0u, CLOSE_UNSHARED))
 		err = part_by_hand();
