@@ -270,6 +270,11 @@ static uint64_t pause_ns(uint64_t to_flush_ns)
 	return to_flush_ns < ADJUST_NS ? to_flush_ns : ADJUST_NS;
 }
 
+static void wake_up(void)
+{
+	wait_wake(&wake);
+}
+
 static void *run_flushes(void *argument)
 {
 	uint64_t next_ns = clock_now_ns() + options.flush_ns;
@@ -360,6 +365,8 @@ int cupti_attach(const struct cupti_options *given)
 	if (error)
 		return error;
 	error = own_thread_start("gputrace-flush", run_flushes, NULL);
+	if (!error)
+		log_set_carrier(wake_up);
 	if (error) {
 		cupti_give_way();
 		log_line(LOG_WARN, "not tracing: no thread could be started");
@@ -426,8 +433,10 @@ int cupti_finish(uint64_t deadline_ns)
 	wait_wake(&wake);
 	while (!atomic_load(&finished)) {
 		now_ns = clock_now_ns();
-		if (now_ns >= deadline_ns)
+		if (now_ns >= deadline_ns) {
+			loss_add(LOSS_BUFFERS_LOST, pool_outstanding());
 			return -ETIMEDOUT;
+		}
 		wait_change(&finished, 0, deadline_ns - now_ns);
 	}
 	return 0;

@@ -37,6 +37,7 @@ static struct queued {
 } queue[NR_QUEUED];
 static _Atomic uint32_t nr_queued, nr_carried, is_carrying;
 static _Atomic pid_t carried_tid;
+static void (*_Atomic wake_carrier)(void);
 
 void log_keep_stderr(void)
 {
@@ -87,12 +88,17 @@ static bool is_stderr(void)
 		(!fstat(STDOUT_FILENO, &out) && is_same(&now, &out));
 }
 
-/* A pipe that nobody reads, a terminal that stands still. */
+/* A pipe that nobody reads, a terminal that stands still: waited for once, not
+ * for each line. */
 static bool has_room(void)
 {
+	static atomic_bool was_full;
 	struct pollfd wait = { .fd = STDERR_FILENO, .events = POLLOUT };
+	int ready = poll(&wait, 1, atomic_load(&was_full) ? 0 :
+			 STDERR_WAIT_MS);
 
-	return poll(&wait, 1, STDERR_WAIT_MS) != 0;
+	atomic_store(&was_full, ready == 0);
+	return ready != 0;
 }
 
 /* The file is opened for each line: a descriptor kept open could be closed,
@@ -168,6 +174,13 @@ static void put(const char *fmt, va_list args)
 	slot = &queue[i % NR_QUEUED];
 	atomic_store(&slot->len,
 		     (uint32_t)write_down(slot->line, fmt, args));
+	if (wake_carrier)
+		wake_carrier();
+}
+
+void log_set_carrier(void (*wake)(void))
+{
+	wake_carrier = wake;
 }
 
 void log_carry(void)

@@ -33,6 +33,10 @@ void log_queue(enum log_level level, const char *fmt, ...);
 /* Lines of the calling thread are queued from now on.  Context: one thread. */
 void log_be_carried(void);
 
+/* A thread that calls log_carry() in its loop, and how to wake it.
+ * Context: attach, once. */
+void log_set_carrier(void (*wake)(void));
+
 /* Writes what is queued.  Context: any thread that has the program's
  * descriptors; signal-safe. */
 void log_carry(void);

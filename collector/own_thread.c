@@ -21,6 +21,9 @@
 #endif
 #define CLOSE_UNSHARED (1u << 1)        /* CLOSE_RANGE_UNSHARE */
 
+#define OWN_FILES "/proc/thread-self/fd"
+enum { COMMON_LIMIT = 1024 };           /* of RLIMIT_NOFILE */
+
 static atomic_bool files_are_apart;
 
 int own_thread_start(const char *name, void *(*run)(void *), void *argument)
@@ -47,45 +50,43 @@ int own_thread_start(const char *name, void *(*run)(void *), void *argument)
 	return -error;
 }
 
-/* Closes all that was copied.  The folder shows the calling thread's table,
- * the one behind `folder` among it. */
-static void close_all(DIR *folder)
+/* Closes all that was copied, by the list of the calling thread's table; one
+ * that is full has no room for the list. */
+static void close_all(void)
 {
+	DIR *folder = opendir(OWN_FILES);
 	struct dirent *entry;
 	int fd;
 
-	while ((entry = readdir(folder))) {
+	for (fd = 0; !folder && fd < COMMON_LIMIT; fd++)
+		close(fd);
+	if (!folder)
+		folder = opendir(OWN_FILES);
+	while (folder && (entry = readdir(folder))) {
 		fd = atoi(entry->d_name);
 		if (entry->d_name[0] != '.' && fd != dirfd(folder))
 			close(fd);
 	}
-	closedir(folder);
+	if (folder)
+		closedir(folder);
 }
 
 /* Before Linux 5.9, or where a filter knows no close_range(): the copies are
  * there for a moment. */
 static int part_by_hand(void)
 {
-	DIR *folder = opendir("/proc/thread-self/fd");
-	int err;
-
-	if (!folder)
+	if (access(OWN_FILES, X_OK) || unshare(CLONE_FILES))
 		return -errno;
-	if (!unshare(CLONE_FILES)) {
-		close_all(folder);
-		return 0;
-	}
-	err = -errno;
-	closedir(folder);
-	return err;
+	close_all();
+	return 0;
 }
 
 int own_thread_part_files(void)
 {
 	int err = 0, fd;
 
-#ifdef __SANITIZE_THREAD__
-	return -ENOSYS;         /* it takes equal numbers for one file */
+#ifdef OWN_THREAD_SHARES_FILES
+	return -ENOSYS;
 #endif
 	if (syscall(SYS_close_range, 0u, ~0u, CLOSE_UNSHARED))
 		err = part_by_hand();

@@ -72,7 +72,10 @@ def test_complete(tmp_path, mode):
 def test_complete_in_the_middle_of_something(tmp_path, mode):
     done, trace = end(tmp_path, mode)
     assert trace.own["finished"]
-    assert len(trace.slices("kernel")) >= KERNELS
+    # A handler in the middle of a call can hold the driver's lock.
+    assert len(trace.slices("kernel")) >= KERNELS or (
+        mode.startswith("in-") and "CUPTI did not answer" in done.err and
+        trace.losses()["buffers never returned"])
     assert done.err.count(" kernels, ") == 1, done.err
     assert mode not in ("cancel", "thread-_exit") or not judge(trace.path)
 
@@ -91,6 +94,7 @@ def test_an_end_that_cannot_be_completed(tmp_path, mode, fault, said):
     assert done.status == (0 if mode == "return" else 42)
     assert said in done.err
     assert took_ms(done.err) <= 2000
+    assert fault != "SIM_FLUSH_MS" or "buffers never returned: " in done.err
     for path in tmp_path.glob("*.json"):
         Trace(path)
 

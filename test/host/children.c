@@ -208,7 +208,8 @@ static int by_spawn(const char *path)
 	use_gpu(50);
 	for (i = 0; path && access(path, F_OK) && i < 2000; i++)
 		usleep(10000);
-	is_well = ended_well(spawn("worker")) & ended_well(spawn("nothing"));
+	is_well = ended_well(spawn("worker"));
+	is_well &= ended_well(spawn("nothing"));
 	work(50);
 	say_gpu(50);
 	return check(is_well);

@@ -55,7 +55,6 @@ static void by__exit(void) { _exit(STATUS); }
 static void by__Exit(void) { _Exit(STATUS); }
 static void by_quick_exit(void) { quick_exit(STATUS); }
 static void by_abort(void) { abort(); }
-static void by_pthread_exit(void) { pthread_exit(NULL); }
 static void by_kill(void) { kill(getpid(), SIGKILL); }
 
 static void by_exec(void)
@@ -372,7 +371,7 @@ static const struct {
 	{ "thread-exec", by_thread_exec }, { "both", by_both },
 	{ "hung-_exit", by_hung_exit }, { "callback", by_callback },
 	{ "callback-_exit", by_callback__exit },
-	{ "cancel", by_cancel }, { "pthread-exit", by_pthread_exit },
+	{ "cancel", by_cancel },
 };
 
 static void (*find(const char *name))(void)
