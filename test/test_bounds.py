@@ -26,6 +26,11 @@ def lines(text):
     return [l for l in text.splitlines() if l.startswith("gputrace: ")]
 
 
+def check(path):
+    """What `gputrace check` says of it."""
+    return run(BUILD / "gputrace", "check", path, traced=False).out
+
+
 def together(tmp_path, runs, timeout=120):
     """Runs beside one another, as most of them wait most of the time:
     {name: (the program's end, its trace)}"""
@@ -74,6 +79,7 @@ def test_a_sick_cupti_is_found(tmp_path):
         assert len(said) == len(marks) + 1, (name, said)
         assert len(marks) == 1 or name == "buffers"
         assert ("tracing stops" in said[-2]) == (fault in STOPS)
+        assert "seen while recording: " + fault in check(trace.path)
         assert not judge(trace.path), name
     # After the stop the program's calls are not recorded any more.
     done, trace = ends["zero"]
@@ -150,7 +156,8 @@ def test_a_stop_adds_up(tmp_path, out):
     assert last_line(done) == (kept, gone)
     assert path.stat().st_size < 520 << 10
     assert not judge(path)
-    said = run(BUILD / "gputrace", "check", path, traced=False).out
+    said = check(path)
+    assert "stopped by GPUTRACE_MAX_SIZE" in said
     assert "%d x not written" % trace.losses()["not written"] in said
 
 
