@@ -110,6 +110,39 @@ static void check_faults(struct check *c, struct trace *t, uint64_t event,
 	}
 }
 
+/* For people: printable ASCII, whatever the file says. */
+static void print_text(const struct json_value *text)
+{
+	char name[64];
+
+	jsonval_string(text, name, sizeof(name));
+	for (char *p = name; *p; p++)
+		if (*p < 0x20 || *p > 0x7e)
+			*p = '?';
+	printf("%s\n", name);
+}
+
+/* What the recorder's watchdog saw of CUPTI, and why it stopped early. */
+static void print_faults(const struct check *c, const struct trace *t)
+{
+	const struct json_value *own = trace_header(t, HEADER_GPUTRACE);
+	struct json_value faults = jsonval_member(own, "watchdog");
+	struct json_value stopped = jsonval_member(own, "stopped");
+	struct json_value fault, text;
+	const char *at = NULL;
+
+	while (faults.type == JSON_ARRAY &&
+	       jsonval_next(&faults, &at, NULL, &fault)) {
+		text = jsonval_member(&fault, "fault");
+		printf("%s: seen while recording: ", c->path);
+		print_text(&text);
+	}
+	if (stopped.type == JSON_STRING) {
+		printf("%s: recording was stopped by ", c->path);
+		print_text(&stopped);
+	}
+}
+
 static void print_losses(const struct check *c, const struct trace *t)
 {
 	struct json_value losses = jsonval_member(
@@ -138,6 +171,7 @@ static void print_counts(const struct check *c, const struct trace *t)
 			printf("%s: %s: %" PRIu64 " times in all\n", c->path,
 			       rules[i].id, c->count[i]);
 	print_losses(c, t);
+	print_faults(c, t);
 	printf("%s: %s: %" PRIu64 " errors, %" PRIu64 " warnings; %" PRIu64
 	       " events, %" PRIu64 " kernels, %" PRIu64 " copies and sets, %"
 	       PRIu64 " API calls, %" PRIu64 " arrows, %" PRIu64 " bytes\n",

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "collector/clock.h"
 #include "collector/cupti_api.h"
 #include "collector/loss.h"
 #include "test/check.h"
@@ -132,6 +133,56 @@ static void test_threads(void)
 	CHECK_EQ(pool_outstanding(), 0);
 }
 
+/* One that stays away is counted once, and no more when it comes after all. */
+static void test_give_up(void)
+{
+	uint64_t lost = loss_get(LOSS_BUFFERS_LOST), before_ns;
+	uint8_t *old = pool_take(0, &size), *young;
+	struct activity_buffer *list;
+
+	before_ns = clock_now_ns();
+	while (clock_now_ns() == before_ns)
+		;
+	before_ns = clock_now_ns();
+	young = pool_take(0, &size);
+	pool_give_up(before_ns);
+	pool_give_up(before_ns);
+	CHECK_EQ(pool_lost(), 1);
+	CHECK_EQ(pool_outstanding(), 1);
+	CHECK_EQ(loss_get(LOSS_BUFFERS_LOST), lost + 1);
+	CHECK(pool_oldest_ns() >= before_ns && pool_oldest_ns() != UINT64_MAX);
+	old[0] = 1;
+	pool_complete(old, 8);
+	pool_complete(young, 0);
+	CHECK_EQ(pool_lost(), 0);
+	CHECK_EQ(pool_outstanding(), 0);
+	CHECK_EQ(loss_get(LOSS_BUFFERS_LOST), lost);
+	list = activity_take();
+	CHECK(list && list->data == old && !list->next);
+	activity_recycle(list);
+}
+
+static bool comes_forced(void)
+{
+	struct activity_buffer *list;
+	bool is_forced;
+
+	pool_complete(pool_take(0, &size), 8);
+	list = activity_take();
+	is_forced = list->is_forced;
+	activity_recycle(list);
+	return is_forced;
+}
+
+static void test_forced(void)
+{
+	CHECK(!comes_forced());
+	pool_forcing(true);
+	CHECK(comes_forced());
+	pool_forcing(false);
+	CHECK(comes_forced());          /* on their way, for a second */
+}
+
 int main(void)
 {
 	CHECK_EQ(pool_init(POOL_BYTES), 0);
@@ -139,6 +190,8 @@ int main(void)
 	test_empty_and_foreign();
 	test_small();
 	test_discard();
+	test_give_up();
+	test_forced();
 	test_exhaustion();
 	test_threads();
 	return check_result();
