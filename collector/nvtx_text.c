@@ -36,6 +36,20 @@ static void *allocate(size_t size)
 	return memory;
 }
 
+size_t nvtx_text_fit(const char *text, size_t len, size_t max)
+{
+	size_t fit = max;
+
+	if (len <= max)
+		return len;
+	loss_add(LOSS_TEXT_CUT, 1);
+	/* What follows the cut must begin a character, which has at most
+	 * three bytes behind its first. */
+	while (fit > max - 3 && (text[fit] & 0xc0) == 0x80)
+		fit--;
+	return (text[fit] & 0xc0) == 0x80 ? max : fit;
+}
+
 static uint32_t hash(const void *domain, const char *text, size_t len)
 {
 	uint64_t h = 0xcbf29ce484222325u ^ (uintptr_t)domain; /* FNV-1a */
@@ -46,8 +60,9 @@ static uint32_t hash(const void *domain, const char *text, size_t len)
 }
 
 struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
-				     const char *text, size_t len)
+				     const char *text, size_t whole_len)
 {
+	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	struct nvtx_text *_Atomic *chain = &strings[hash(domain, text, len)];
 	struct nvtx_text *string = atomic_load(chain);
 
@@ -59,6 +74,7 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 	if (!string)
 		return NULL;
 	string->domain = domain;
+	string->is_cut = len < whole_len;
 	string->len = (uint32_t)len;
 	memcpy(string->text, text, len);
 	string->next = atomic_load(chain);
@@ -87,9 +103,10 @@ static bool is_selected(const char *name)
 	return false;
 }
 
-struct nvtx_domain *nvtx_domain_create(const char *name, size_t len)
+struct nvtx_domain *nvtx_domain_create(const char *name, size_t whole_len)
 {
 	struct nvtx_domain *domain = atomic_load(&domains);
+	size_t len = nvtx_text_fit(name, whole_len, RECORD_TEXT_MAX);
 
 	for (; domain; domain = domain->next)
 		if (domain->len == len && !memcmp(domain->name, name, len))
@@ -113,8 +130,9 @@ struct nvtx_domain *nvtx_default_domain(void)
 }
 
 void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
-			const char *text, size_t len)
+			const char *text, size_t whole_len)
 {
+	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	struct nvtx_text *category;
 
 	if (!domain)
@@ -174,16 +192,28 @@ static size_t encode(char *out, uint32_t c)
 	return 4;
 }
 
+/* One character, or a surrogate that is alone. */
+static uint32_t next_character(const wchar_t **text)
+{
+	uint32_t c = (uint32_t)*(*text)++, low = (uint32_t)**text;
+
+	if (c < 0xd800 || c > 0xdbff || low < 0xdc00 || low > 0xdfff)
+		return c;
+	(*text)++;
+	return 0x10000 + ((c & 0x3ff) << 10 | (low & 0x3ff));
+}
+
 size_t nvtx_utf8(char *out, size_t size, const wchar_t *text)
 {
 	size_t len = 0, n;
 	char bytes[4];
 
-	for (; text && *text; text++) {
-		n = encode(bytes, (uint32_t)*text);
+	while (text && *text) {
+		n = encode(bytes, next_character(&text));
 		if (n > size - len)
 			break;
-		memcpy(out + len, bytes, n);
+		if (out)
+			memcpy(out + len, bytes, n);
 		len += n;
 	}
 	return len;

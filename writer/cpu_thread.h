@@ -14,6 +14,10 @@
  */
 #define THREAD_NAME_MAX 64
 
+/* The program's longer names, of all threads; then they are cut, and counted
+ * so: 4 MiB, 1,000 of the longest. */
+#define THREAD_NAMES_BYTES (4u << 20)
+
 /* A driver call that waits to see whether a runtime call encloses it. */
 struct held_call {
 	uint64_t start_ns, end_ns;
@@ -33,7 +37,8 @@ struct cpu_thread {
 	struct cpu_thread *next;        /* of all */
 	uint32_t tid;
 	struct lane *lane;              /* its own */
-	char name[THREAD_NAME_MAX];
+	char short_name[THREAD_NAME_MAX];
+	char *long_name;                /* instead, if not NULL */
 	uint32_t name_len;
 	bool is_named;                  /* by the program: stays */
 	bool is_gone;                   /* no longer in /proc */
@@ -53,6 +58,7 @@ struct cpu_threads {
 	struct cpu_thread **buckets;
 	struct cpu_thread *last;
 	uint32_t nr;
+	size_t long_bytes;
 };
 
 /* 65536 threads at 600 bytes: 40 MB; a tid beyond has no lane of its own. */
@@ -69,8 +75,13 @@ struct cpu_thread *cpu_thread_get(struct cpu_threads *threads,
 struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
 
 /* The program's name for it wins over the system's. */
-void cpu_thread_name(struct cpu_thread *thread, const char *name,
-		     uint32_t len);
+void cpu_thread_name(struct cpu_threads *threads, struct cpu_thread *thread,
+		     const char *name, uint32_t len);
+
+static inline const char *cpu_thread_label(const struct cpu_thread *thread)
+{
+	return thread->long_name ? thread->long_name : thread->short_name;
+}
 
 /* The name that the system knows it by, as its own records say; is_gone: it
  * has ended, the name is its last. */

@@ -9,7 +9,8 @@
  * Records of the rings: NVTX ranges, marks and names; and what a window that
  * opens or closes means for ranges.
  */
-enum { CARRY_MAX = 1 << 20 };
+/* 4,096 short names and 256 long ones are 2.1 MiB; nested ranges less. */
+enum { CARRY_MAX = 4 << 20 };
 
 /* Closes a range and writes it. */
 static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
@@ -223,7 +224,7 @@ static void take_name(struct trace *trace, const struct name_record *record)
 		thread = cpu_thread_get(&trace->threads, &trace->tracks,
 					(uint32_t)record->handle);
 		if (thread)
-			cpu_thread_name(thread, record->text,
+			cpu_thread_name(&trace->threads, thread, record->text,
 					record->head.len);
 	} else {
 		objects_name(&trace->objects, record->what, record->handle,

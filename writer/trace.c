@@ -142,6 +142,7 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 				 trace->options.kernels);
 	if (!err)
 		err = objects_init(&trace->objects);
+	trace->names.max_bytes = memory / 8;
 	trace->kernels = kernel_shapes_create();
 	trace->apis = api_shapes_create();
 	trace->pending = pending_create();

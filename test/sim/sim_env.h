@@ -26,6 +26,8 @@
  *   SIM_LATE_MS=N          a completed buffer is handed over N ms late
  *   SIM_NAME_BYTES=N       kernel names are stretched to N bytes
  *   SIM_NAME_RAW=1         kernel names hold every byte from 1 to 255
+ *   SIM_NAME_HEX=1         a kernel `hex_...` is called by the bytes that
+ *                          follow as hex digits
  *   SIM_SILENT_AFTER=N     after the N-th cuptiActivityDisable of a kernel
  *                          kind no record is written any more
  *   SIM_DROP=N             each N-th record is dropped and counted
