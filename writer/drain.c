@@ -9,6 +9,10 @@
  * Records of the rings: NVTX ranges, marks and names; and what a window that
  * opens or closes means for ranges.
  */
+/* A device's clock may be ahead of ours, by ms where CUPTI's conversion is
+ * poor.  What is a minute ahead is no time but a sign that there is none. */
+#define AHEAD_NS UINT64_C(60000000000)
+
 /* 4,096 short names and 256 long ones are 2.1 MiB; nested ranges less. */
 enum { CARRY_MAX = 4 << 20 };
 
@@ -384,6 +388,7 @@ void drain_rings(struct trace *trace)
 	const struct window *last;
 	uint32_t epoch = window_epoch();
 
+	trace->last_ns = clock_now_ns() + AHEAD_NS;
 	windows_refresh(trace);
 	while ((state = thread_next(state)))
 		drain_ring(trace, state);
