@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/cancel.h"
 #include "collector/loss.h"
 #include "collector/nvtx.h"
 
@@ -23,8 +24,8 @@ static struct nvtx_domain default_domain = { .recorded = 1 };
 
 static void *allocate(size_t size)
 {
+	int saved = errno, cancel = cancel_hold();
 	void *memory = NULL;
-	int saved = errno;
 
 	if (atomic_fetch_add(&held_bytes, size) + size <= NVTX_TEXT_MAX)
 		memory = calloc(1, size);
@@ -32,6 +33,7 @@ static void *allocate(size_t size)
 		atomic_fetch_sub(&held_bytes, size);
 		loss_add(LOSS_TABLE_FULL, 1);
 	}
+	cancel_release(cancel);
 	errno = saved;
 	return memory;
 }

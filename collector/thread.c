@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
 
@@ -34,6 +35,10 @@ static int end_key_error;
 
 __thread struct thread *thread_current
 	__attribute__((tls_model("initial-exec")));
+
+/* In the place of a state that is being made: entered already, so that every
+ * call is dropped, and counted. */
+static struct thread half_made;
 
 /* BEGIN and END of a thread's records.  False: no room in the ring. */
 static bool put_mark(struct thread *thread, uint16_t kind)
@@ -158,11 +163,15 @@ static struct thread *start(void)
 
 struct thread *thread_create(void)
 {
-	int saved = errno;
+	int saved = errno, cancel = cancel_hold();
 
+	/* A signal handler that uses NVTX meanwhile finds this one. */
+	atomic_store_explicit(&half_made.ranges.turn, 1, memory_order_relaxed);
+	thread_current = &half_made;
 	thread_current = start();
 	if (!thread_current)
 		loss_add(LOSS_NO_THREAD_STATE, 1);
+	cancel_release(cancel);
 	errno = saved;
 	return thread_current;
 }

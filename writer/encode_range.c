@@ -296,6 +296,10 @@ void encode_projections(struct trace *trace, bool everything)
 	for (i = 0; i < nr; i++) {
 		const struct node *node = &ranges->nodes[list[i]];
 
+		if (node->flags & NODE_PARTIAL) {
+			loss_add(LOSS_TABLE_FULL, 1);
+			continue;
+		}
 		for (at = node->projections; at; at = at->next) {
 			struct order order = { at, node };
 

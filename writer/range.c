@@ -21,7 +21,12 @@ struct range_log {
 	uint32_t cursor;                /* where the last look-up ended */
 	uint32_t *open;                 /* in the order of their starts */
 	uint32_t nr_open, open_size;
+	uint32_t nr_pushed;             /* of `open` */
 };
+
+/* Deeper nesting is a push that is never popped: it must not grow into each
+ * write-out, which has all that is open. */
+enum { PUSHED_MAX = 4096 };
 
 int ranges_init(struct ranges *ranges, uint64_t bytes)
 {
@@ -211,7 +216,10 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	struct range_log *log = log_of(thread);
 	uint32_t index = 0;
 
-	if (log && log_has_room(log) && started_has_room(ranges))
+	bool is_started = record->head.kind == RECORD_RANGE_START;
+
+	if (log && (is_started || log->nr_pushed < PUSHED_MAX) &&
+	    log_has_room(log) && started_has_room(ranges))
 		index = take_node(ranges);
 	if (!index || !keep_text(&ranges->nodes[index], record, text)) {
 		if (index)
@@ -224,8 +232,10 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	link_parent(ranges, index, log);
 	log_insert(log, start_ns, index);
 	log->open[log->nr_open++] = index;
-	if (record->head.kind == RECORD_RANGE_START)
+	if (is_started)
 		ranges->open_started[ranges->nr_started++] = index;
+	else
+		log->nr_pushed++;
 	return index;
 }
 
@@ -345,7 +355,9 @@ void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 	node->flags |= NODE_CLOSED;
 	if (node->flags & NODE_STARTED)
 		remove_index(ranges->open_started, &ranges->nr_started, index);
-	else if (holds_open(ranges, node))
+	else
+		log->nr_pushed--;
+	if (!(node->flags & NODE_STARTED) && holds_open(ranges, node))
 		node->flags |= NODE_CROSSES;
 	remove_index(log->open, &log->nr_open, index);
 }
@@ -440,15 +452,29 @@ const char *range_name(const struct node *node, uint32_t *len)
 
 /* ---- Forgetting ---- */
 
+/* The node, or the innermost around it that is not dead.  The dead are told it
+ * on the way, so that those inside them find it at once. */
+static uint32_t live_around(struct ranges *ranges, uint32_t index)
+{
+	uint32_t live = index, next;
+
+	while (live && ranges->nodes[live].flags & NODE_DEAD)
+		live = ranges->nodes[live].parent;
+	while (index != live) {
+		next = ranges->nodes[index].parent;
+		ranges->nodes[index].parent = live;
+		index = next;
+	}
+	return live;
+}
+
 /* What is dead hands its place in the log to what was around it. */
-static void compact(const struct ranges *ranges, struct range_log *log)
+static void compact(struct ranges *ranges, struct range_log *log)
 {
 	uint32_t i, node, nr = 0, last = 0;
 
 	for (i = 0; i < log->nr; i++) {
-		node = log->entries[i].node;
-		while (node && ranges->nodes[node].flags & NODE_DEAD)
-			node = ranges->nodes[node].parent;
+		node = live_around(ranges, log->entries[i].node);
 		if (node == last)
 			continue;
 		log->entries[nr].start_ns = log->entries[i].start_ns;

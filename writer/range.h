@@ -51,6 +51,8 @@ enum {
 	NODE_ENDING = 1 << 4,
 	NODE_ENDED = 1 << 5,
 	NODE_CLOSED = 1 << 6,
+	NODE_PARTIAL = 1 << 7,          /* not all that was launched inside is
+					 * in its projections */
 };
 
 struct node {
