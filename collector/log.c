@@ -83,6 +83,14 @@ static void write_guarded(const char *line, size_t len)
 	pthread_setcancelstate(cancel, NULL);
 }
 
+/* One line it is, whatever names are in it, and no order to a terminal. */
+static void make_plain(char *line, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+}
+
 void log_line(enum log_level level, const char *fmt, ...)
 {
 	static const char prefix[] = "gputrace: ";
@@ -100,6 +108,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (n > 0)
 		len += (size_t)n < sizeof line - len - 1 ?
 			(size_t)n : sizeof line - len - 2;
+	make_plain(line, len);
 	line[len++] = '\n';
 	write_guarded(line, len);
 	errno = saved;

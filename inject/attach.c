@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/cupti.h"
 #include "collector/cupti_api.h"
@@ -197,14 +198,16 @@ void attach(enum attach_way way)
 
 void attach_profiler_api(bool start)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
 	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
 		return;
+	cancel = cancel_hold();
 	if (start)
 		cupti_start();
 	else
 		cupti_stop();
+	cancel_release(cancel);
 	errno = saved;
 }
 

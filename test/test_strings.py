@@ -5,14 +5,13 @@ The texts are made here, and what the file must say of them is what Python's
 own decoder says: UTF-8 comes back whole, a byte that is none as U+FFFD (how
 many of these stand for a broken sequence is free).
 """
-import json
+import ctypes
 import os
 import re
 import subprocess
 
 import pytest
-from tracing import (BUILD, SANITIZED, Trace, environment, judge, run, start,
-                     traced)
+from tracing import BUILD, Trace, environment, judge, run, traced
 
 TEXT_MAX = 4096         # README: what is kept of a name that the program gives
 WIDE = 1000             # numbers of wide texts in host/strings
@@ -177,6 +176,9 @@ def test_file_and_program(tmp_path, name):
         executable=BUILD / "host" / "decode", capture_output=True, timeout=60,
         check=False)
     assert (done.returncode, done.stdout) == (0, b"steps 2\n")
+    said = done.stderr.split(b"\n")
+    assert all(l.startswith(b"gputrace: ") for l in said[:-1]) and said
+    assert not re.search(b"[\x00-\x09\x0b-\x1f\x7f]", done.stderr)
     trace = Trace(os.fsdecode(path))
     assert not judge(trace.path), judge(trace.path)
     assert trace.own["rank"] == 0 and trace.own["world_size"] == 1
@@ -186,6 +188,27 @@ def test_file_and_program(tmp_path, name):
     assert shown(trace.own["settings"]["GPUTRACE_OUT"]) == expected(path)
     assert expected(name) in {
         shown(n) for n in trace.labels("process_name").values()}
+
+
+def test_host(tmp_path):
+    """A host name is any 64 bytes; none of them leads into another folder."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    name = b'a"/../\n\xff'
+
+    def rename():
+        if libc.unshare(0x04000000) or libc.sethostname(name, len(name)):
+            os._exit(77)        # CLONE_NEWUTS: not for everybody
+
+    done = subprocess.run([BUILD / "host" / "decode"], preexec_fn=rename,
+                          env=environment(GPUTRACE_OUT=tmp_path / "%h.json"),
+                          capture_output=True, timeout=60, check=False)
+    if done.returncode == 77:
+        pytest.skip("may not have a host name of its own")
+    path, = os.listdir(os.fsencode(tmp_path))
+    assert path == name.replace(b"/", b"_") + b".json"
+    trace = Trace(os.fsdecode(os.fsencode(tmp_path) + b"/" + path))
+    assert not judge(trace.path), judge(trace.path)
+    assert shown(trace.own["host"]) == expected(name)
 
 
 @pytest.mark.parametrize("values, rank, world", [
