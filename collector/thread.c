@@ -2,6 +2,7 @@
 #include "collector/thread.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -36,9 +37,15 @@ static int end_key_error;
 __thread struct thread *thread_current
 	__attribute__((tls_model("initial-exec")));
 
-/* In the place of a state that is being made: entered already, so that every
- * call is dropped, and counted. */
-static struct thread half_made;
+/* In the place of a state that is being made, or is gone: entered already, so
+ * that every call is dropped, and counted. */
+static struct thread *no_state(void)
+{
+	static struct thread none;
+
+	atomic_store_explicit(&none.ranges.turn, 1, memory_order_relaxed);
+	return &none;
+}
 
 /* BEGIN and END of a thread's records.  False: no room in the ring. */
 static bool put_mark(struct thread *thread, uint16_t kind)
@@ -65,9 +72,15 @@ static void end_thread(void *state)
 {
 	struct thread *thread = state;
 
+	/* The program's destructors may use NVTX, in each round: ours is the
+	 * last.  What comes behind it is dropped, or every such thread would
+	 * leave a state that nobody ends. */
+	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS &&
+	    !pthread_setspecific(end_key, thread))
+		return;
 	/* Where it does not fit the next BEGIN says it. */
 	(void)put_mark(thread, RECORD_THREAD_END);
-	thread_current = NULL;
+	thread_current = no_state();
 	/* Pairs with the acquire exchange in take_over(). */
 	atomic_store_explicit(&thread->state, THREAD_ENDED,
 			      memory_order_release);
@@ -92,6 +105,7 @@ static bool own(struct thread *thread)
 {
 	atomic_store_explicit(&thread->tid, (uint32_t)syscall(SYS_gettid),
 			      memory_order_relaxed);
+	thread->nr_ends = 0;
 	forget_ranges(&thread->ranges);
 	return put_mark(thread, RECORD_THREAD_BEGIN);
 }
@@ -166,8 +180,7 @@ struct thread *thread_create(void)
 	int saved = errno, cancel = cancel_hold();
 
 	/* A signal handler that uses NVTX meanwhile finds this one. */
-	atomic_store_explicit(&half_made.ranges.turn, 1, memory_order_relaxed);
-	thread_current = &half_made;
+	thread_current = no_state();
 	thread_current = start();
 	if (!thread_current)
 		loss_add(LOSS_NO_THREAD_STATE, 1);

@@ -22,6 +22,7 @@ struct thread {
 	_Atomic uint32_t state;
 	_Atomic uint32_t tid;           /* of its present, or last, owner */
 	uint32_t reader_tid;            /* the writer's: whose records follow */
+	uint32_t nr_ends;               /* rounds of its thread's destructors */
 	struct ring *ring;
 	struct range_stack ranges;
 };

@@ -57,11 +57,13 @@ def test_unbalanced_ranges(tmp_path):
 
 
 def test_the_last_calls_of_threads_and_process(tmp_path):
-    done, trace = tangle(tmp_path, "late")
-    assert "no thread state" not in trace.losses()
+    """The system runs destructors in four rounds; behind ours in the last one
+    a thread has no state any more, and must not leave one."""
+    done, trace = tangle(tmp_path, "late", 1000)
+    assert set(trace.losses()) <= {"ring full"}
     names = trace.count("user_annotation")
-    assert names["thread_local"] == 200
-    assert names["key destructor"] >= 200
+    assert names["thread_local"] == 1000
+    assert 3000 <= names["key destructor"] <= 4000
     assert {"atexit", "destructor"} & set(names) == set()
     assert done.err.count("\n") == 1, done.err
 

@@ -10,8 +10,9 @@
  *	             launches and pops on whichever goes on with it
  *	unbalanced   pops of nothing, 20,000 pushes that are never popped, ends
  *	             of ranges that never were, or twice
- *	late         NVTX in handlers and destructors of all kinds, at the end of
- *	             threads and of the process, and in a thread that runs on
+ *	late [N]     NVTX in handlers and destructors of all kinds, at the end of
+ *	             N threads and of the process, and in a thread that runs
+ *	             on
  *	handler      NVTX in a signal handler on a stack of its own, as a
  *	             thread's first call and amid others
  *	plugin FILE  a library that uses NVTX, loaded 200 times
@@ -324,14 +325,13 @@ static void *run_on(void *argument)
 	return argument;
 }
 
-static void late(const char *unused)
+static void late(const char *number)
 {
+	int i, nr = number ? atoi(number) : 200;
 	pthread_t thread;
-	int i;
 
-	(void)unused;
 	pthread_key_create(&key, in_key_destructor);
-	for (i = 0; i < 200; i++) {
+	for (i = 0; i < nr; i++) {
 		pthread_create(&thread, NULL, end_late, NULL);
 		pthread_join(thread, NULL);
 	}
