@@ -22,6 +22,10 @@
  */
 #define RING_SIZE (128u << 10)
 
+/* When a quarter of the bound is used: of the default, 64 MiB, 100 threads
+ * have large rings and 1,060 more have these. */
+#define SMALL_RING_SIZE (16u << 10)
+
 /* TASK_COMM_LEN of the kernel. */
 #define COMM_SIZE 16
 
@@ -124,7 +128,7 @@ static struct thread *take_over(void)
 				&state, THREAD_LIVE, memory_order_acquire,
 				memory_order_relaxed))
 			continue;
-		if (ring_room(thread->ring) >= RING_SIZE / 2 && own(thread))
+		if (ring_room(thread->ring) >= thread->ring_size / 2 && own(thread))
 			return thread;
 		atomic_store_explicit(&thread->state, THREAD_ENDED,
 				      memory_order_release);
@@ -134,7 +138,9 @@ static struct thread *take_over(void)
 
 static struct thread *map_new(void)
 {
-	uint64_t bytes = sizeof(struct thread) + RING_SIZE;
+	uint32_t size = atomic_load(&held_bytes) < held_limit / 4 ?
+		RING_SIZE : SMALL_RING_SIZE;
+	uint64_t bytes = sizeof(struct thread) + size;
 	struct thread *thread;
 
 	if (atomic_fetch_add(&held_bytes, bytes) + bytes > held_limit)
@@ -143,7 +149,8 @@ static struct thread *map_new(void)
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread == MAP_FAILED)
 		goto no_room;
-	thread->ring = ring_create(RING_SIZE);
+	thread->ring = ring_create(size);
+	thread->ring_size = size;
 	if (!thread->ring) {
 		munmap(thread, sizeof *thread);
 		goto no_room;

@@ -24,6 +24,7 @@ struct thread {
 	uint32_t reader_tid;            /* the writer's: whose records follow */
 	uint32_t nr_ends;               /* rounds of its thread's destructors */
 	struct ring *ring;
+	uint32_t ring_size;
 	struct range_stack ranges;
 };
 

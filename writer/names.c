@@ -20,7 +20,6 @@ enum {
 	FULL_MAX = 16 << 10,
 	/* The whole table stands in the file's tail, written at each flush. */
 	NAME_MAX_LEN = 64 << 10,
-	BYTES_MAX = 16 << 20,
 };
 
 #define CUT_FORM "... #%016llx"
@@ -66,7 +65,6 @@ int names_init(struct names *names, enum name_style style, const char *globs)
 	memset(names, 0, sizeof(*names));
 	names->style = style;
 	names->globs = globs && *globs ? globs : NULL;
-	names->max_bytes = BYTES_MAX;
 	names->unknown.mangled = unknown;
 	names->unknown.full = unknown;
 	names->unknown.text = unknown;
@@ -270,7 +268,8 @@ static struct name *create(struct names *names, const char *mangled,
 	char *full;
 	bool is_valid;
 
-	if (names->nr == NAMES_MAX || names->bytes + len > names->max_bytes)
+	if (names->nr == NAMES_MAX ||
+	    (names->max_bytes && names->bytes >= names->max_bytes))
 		return NULL;
 	name = calloc(1, sizeof(*name));
 	if (!name)

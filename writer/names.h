@@ -47,7 +47,7 @@ struct names {
 	struct name *list;
 	struct name **buckets, **by_full, **by_text;
 	uint32_t nr;
-	size_t bytes, max_bytes;
+	uint64_t bytes, max_bytes;      /* of all texts; 0: no bound */
 	/* CUPTI's pointers are good while we hold its buffers */
 	struct name_place {
 		const char *pointer;

@@ -13,6 +13,8 @@
  * be told later, with earlier times. */
 #define BASE_BEFORE_NS UINT64_C(1000000000)
 
+#define NAMES_LEAST (UINT64_C(4) << 20)
+
 static char *copy_text(const char *text, bool *failed)
 {
 	char *copy;
@@ -141,9 +143,11 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	if (!err)
 		err = names_init(&trace->names, options->names,
 				 trace->options.kernels);
+	/* Half, but for 3,000 long ones in any case. */
+	trace->names.max_bytes = memory / 2 < NAMES_LEAST ? NAMES_LEAST :
+		memory / 2;
 	if (!err)
 		err = objects_init(&trace->objects);
-	trace->names.max_bytes = memory / 8;
 	trace->kernels = kernel_shapes_create();
 	trace->apis = api_shapes_create();
 	trace->pending = pending_create();

@@ -6,6 +6,7 @@
  *
  *	cancel       threads that are cancelled amid NVTX and launches, at once
  *	             or where they look; each leaves a range open
+ *	crowd [N]    N threads that launch and use NVTX at the same time
  *	fibres       400 fibres on four threads: each pushes on one thread,
  *	             launches and pops on whichever goes on with it
  *	unbalanced   pops of nothing, 20,000 pushes that are never popped, ends
@@ -117,6 +118,44 @@ static void cancel(const char *unused)
 		for (i = 0; i < 4; i++)
 			pthread_join(threads[i], NULL);
 	}
+}
+
+/* ---- crowd ---- */
+
+static pthread_barrier_t all_there;
+
+static void *be_one_of_many(void *argument)
+{
+	char name[32];
+	int i;
+
+	snprintf(name, sizeof(name), "one %d", (int)(intptr_t)argument);
+	gpu_use(&gpu);
+	pthread_barrier_wait(&all_there);
+	nvtxRangePushA(name);
+	for (i = 0; i < 5; i++) {
+		nvtxMarkA("launch");
+		gpu_launch(&gpu, KERNEL_ADD, NULL, 1000);
+	}
+	nvtxRangePop();
+	pthread_barrier_wait(&all_there);
+	return NULL;
+}
+
+static void crowd(const char *number)
+{
+	int i, nr = number ? atoi(number) : 1000;
+	pthread_t *threads = calloc((size_t)nr, sizeof(*threads));
+
+	pthread_barrier_init(&all_there, NULL, (unsigned int)nr);
+	for (i = 0; i < nr; i++)
+		if (pthread_create(&threads[i], NULL, be_one_of_many,
+				   (void *)(intptr_t)i))
+			exit(EXIT_FAILURE);
+	for (i = 0; i < nr; i++)
+		pthread_join(threads[i], NULL);
+	free(threads);
+	TALLY("gpu", "kernels", nr * 5);
 }
 
 /* ---- fibres ---- */
@@ -419,7 +458,7 @@ static const struct {
 	const char *name;
 	void (*run)(const char *argument);
 } modes[] = {
-	{ "cancel", cancel }, { "fibres", run_fibres },
+	{ "cancel", cancel }, { "crowd", crowd }, { "fibres", run_fibres },
 	{ "unbalanced", unbalanced }, { "late", late },
 	{ "handler", handler }, { "plugin", plugin }, { "work", NULL },
 };
