@@ -128,7 +128,8 @@ static struct thread *take_over(void)
 				&state, THREAD_LIVE, memory_order_acquire,
 				memory_order_relaxed))
 			continue;
-		if (ring_room(thread->ring) >= thread->ring_size / 2 && own(thread))
+		if (ring_room(thread->ring) >= thread->ring_size / 2 &&
+		    own(thread))
 			return thread;
 		atomic_store_explicit(&thread->state, THREAD_ENDED,
 				      memory_order_release);
