@@ -96,6 +96,25 @@ static void read_both(uint64_t *counter, uint64_t *ns)
 	}
 }
 
+/*
+ * True if BOOTTIME and the counter have not gone on alike since the last
+ * look, of which the first is clock_init()'s.  While the machine is suspended
+ * BOOTTIME goes on, MONOTONIC stands, the counter does either or begins again.
+ */
+static bool was_suspended(uint64_t counter)
+{
+	static uint64_t last_counter, last_ahead_ns;
+	uint64_t ahead_ns = read_ns(CLOCK_BOOTTIME);
+	bool is_back = counter < last_counter;
+	int64_t more_ns;
+
+	ahead_ns -= read_ns(CLOCK_MONOTONIC);
+	more_ns = (int64_t)(ahead_ns - last_ahead_ns);
+	last_ahead_ns = ahead_ns;
+	last_counter = counter;
+	return is_back || more_ns > JUMP_NS;
+}
+
 void clock_init(void)
 {
 	uint64_t before, real;
@@ -107,8 +126,10 @@ void clock_init(void)
 	/* REALTIME was read between two BOOTTIMEs: take their middle. */
 	before += (read_ns(CLOCK_BOOTTIME) - before) / 2;
 	counter_is_usable = kernel_trusts_counter();
-	if (counter_is_usable)
+	if (counter_is_usable) {
 		read_both(&first_counter, &first_ns);
+		(void)was_suspended(first_counter);
+	}
 	atomic_store_explicit(&epoch_offset_ns, real - before,
 			      memory_order_relaxed);
 }
@@ -171,25 +192,6 @@ static void begin_measure(uint64_t counter, uint64_t ns)
 {
 	first_counter = counter;
 	first_ns = ns;
-}
-
-/*
- * True if BOOTTIME and the counter have not gone on alike since the last
- * look.  In a suspended machine BOOTTIME does, the counter goes on, stands or
- * begins again; MONOTONIC stands.
- */
-static bool was_suspended(uint64_t counter)
-{
-	static uint64_t last_counter, last_ahead_ns;
-	uint64_t ahead_ns = read_ns(CLOCK_BOOTTIME);
-	bool is_back = counter < last_counter, is_first = !last_counter;
-	int64_t more_ns;
-
-	ahead_ns -= read_ns(CLOCK_MONOTONIC);
-	more_ns = (int64_t)(ahead_ns - last_ahead_ns);
-	last_ahead_ns = ahead_ns;
-	last_counter = counter;
-	return !is_first && (is_back || more_ns > JUMP_NS);
 }
 
 static void start_line(uint32_t nr, uint64_t counter, uint64_t ns,

@@ -68,6 +68,7 @@ def test_the_last_calls_of_threads_and_process(tmp_path):
     assert done.err.count("\n") == 1, done.err
 
 
+@pytest.mark.skipif(bool(SANITIZED), reason="sanitizers need more stack")
 def test_signal_handlers_on_their_stack(tmp_path):
     done, trace = tangle(tmp_path, "handler")
     assert set(trace.losses()) <= {"ring full"}

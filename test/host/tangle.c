@@ -91,7 +91,7 @@ static void *until_cancelled(void *argument)
 		gpu_use(&gpu);
 	for (turn = 0;; turn++) {
 		use_everything(turn);
-		if (turn % 8 == 0)
+		if (turn % 2 == 0)
 			usleep(500);
 		if (!is_async) {
 			gpu_launch(&gpu, KERNEL_COPY, NULL, 1000);
@@ -108,7 +108,7 @@ static void cancel(const char *unused)
 
 	(void)unused;
 	nvtxMarkA("the first use");
-	for (round = 0; round < 40; round++) {
+	for (round = 0; round < 25; round++) {
 		for (i = 0; i < 4; i++)
 			pthread_create(&threads[i], NULL, until_cancelled,
 				       (void *)(intptr_t)i);
@@ -165,7 +165,7 @@ enum { NR_FIBRES = 400, NR_CARRIERS = 4, STACK = 64 << 10, NR_YIELDS = 3 };
 static struct fibre {
 	ucontext_t context;
 	struct fibre *next;
-	int number;
+	int number, turn;
 	bool has_ended;
 } fibres[NR_FIBRES];
 
@@ -209,11 +209,10 @@ static void be_fibre(int number)
 {
 	struct fibre *fibre = &fibres[number];
 	char name[32];
-	int i;
 
 	snprintf(name, sizeof(name), "fibre %d", number);
 	nvtxRangePushA(name);
-	for (i = 0; i < NR_YIELDS; i++) {
+	for (; fibre->turn < NR_YIELDS; fibre->turn++) {
 		gpu_launch(&gpu, KERNEL_ADD, NULL, 1000);
 		swapcontext(&fibre->context, get_carrier());
 	}
@@ -246,20 +245,25 @@ static void *carry(void *argument)
 	return argument;
 }
 
+static void make_fibre(int number)
+{
+	struct fibre *fibre = &fibres[number];
+
+	getcontext(&fibre->context);
+	fibre->context.uc_stack.ss_sp = malloc(STACK);
+	fibre->context.uc_stack.ss_size = STACK;
+	makecontext(&fibre->context, (void (*)(void))be_fibre, 1, number);
+	put_ready(fibre);
+}
+
 static void run_fibres(const char *unused)
 {
 	pthread_t threads[NR_CARRIERS];
 	int i;
 
 	(void)unused;
-	for (i = 0; i < NR_FIBRES; i++) {
-		getcontext(&fibres[i].context);
-		fibres[i].context.uc_stack.ss_sp = malloc(STACK);
-		fibres[i].context.uc_stack.ss_size = STACK;
-		makecontext(&fibres[i].context, (void (*)(void))be_fibre, 1,
-			    i);
-		put_ready(&fibres[i]);
-	}
+	for (i = 0; i < NR_FIBRES; i++)
+		make_fibre(i);
 	for (i = 0; i < NR_CARRIERS; i++)
 		pthread_create(&threads[i], NULL, carry, NULL);
 	for (i = 0; i < NR_CARRIERS; i++)

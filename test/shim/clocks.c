@@ -3,7 +3,7 @@
  * Preloaded before the library: clocks that do what a machine's clocks do once
  * in a while.
  *
- *	SHIM_AT_MS=N          the moment, from the first look at a clock on
+ *	SHIM_AT_MS=N          the moment, from the first look at BOOTTIME on
  *	SHIM_REALTIME_S=N     CLOCK_REALTIME is set forward, or back
  *	SHIM_BOOTTIME_S=N     CLOCK_BOOTTIME goes on while nothing else does: the
  *	                      machine was suspended
@@ -44,24 +44,25 @@ static int read_clock(clockid_t id, struct timespec *t)
 	return real(id, t);
 }
 
-static int is_time(void)
+static int is_time(clockid_t id)
 {
 	struct timespec t;
 	int64_t ms, none = 0;
 
 	read_clock(CLOCK_MONOTONIC, &t);
 	ms = t.tv_sec * 1000 + t.tv_nsec / 1000000;
-	atomic_compare_exchange_strong(&first_ms, &none, ms);
-	return ms - first_ms >= number("SHIM_AT_MS");
+	if (id == CLOCK_BOOTTIME)
+		atomic_compare_exchange_strong(&first_ms, &none, ms);
+	return first_ms && ms - first_ms >= number("SHIM_AT_MS");
 }
 
 int clock_gettime(clockid_t id, struct timespec *t)
 {
 	int result = read_clock(id, t);
 
-	if (id == CLOCK_REALTIME && is_time())
+	if (id == CLOCK_REALTIME && is_time(id))
 		t->tv_sec += number("SHIM_REALTIME_S");
-	else if (id == CLOCK_BOOTTIME && is_time())
+	else if (id == CLOCK_BOOTTIME && is_time(id))
 		t->tv_sec += number("SHIM_BOOTTIME_S");
 	return result;
 }
