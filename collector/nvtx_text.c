@@ -21,6 +21,8 @@ static _Atomic uint32_t nr_domains = 1;
 static _Atomic size_t held_bytes;
 static char selected[1024];
 static struct nvtx_domain default_domain = { .recorded = 1 };
+static struct nvtx_domain other_domains = { .recorded = 1, .len = 15,
+					    .name = "(other domains)" };
 
 static void *allocate(size_t size)
 {
@@ -113,6 +115,10 @@ struct nvtx_domain *nvtx_domain_create(const char *name, size_t whole_len)
 	for (; domain; domain = domain->next)
 		if (domain->len == len && !memcmp(domain->name, name, len))
 			return domain;
+	if (atomic_load(&nr_domains) >= NVTX_DOMAINS_MAX) {
+		loss_add(LOSS_TABLE_FULL, 1);
+		return &other_domains;
+	}
 	domain = allocate(sizeof *domain + len + 1);
 	if (!domain)
 		return NULL;
@@ -146,6 +152,12 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 	if (category && category->len == len &&
 	    !memcmp(category->text, text, len))
 		return;
+	if (atomic_fetch_add(&domain->nr_categories, 1) >=
+	    NVTX_CATEGORIES_MAX) {
+		loss_add(LOSS_TABLE_FULL, 1);
+		atomic_fetch_sub(&domain->nr_categories, 1);
+		return;
+	}
 	category = allocate(sizeof *category + len + 1);
 	if (!category)
 		return;
@@ -166,6 +178,7 @@ void nvtx_domain_select(const char *globs)
 	strcpy(selected, globs);
 	/* The default domain goes by the name that users write for it. */
 	default_domain.recorded = is_selected("default");
+	other_domains.recorded = is_selected(other_domains.name);
 }
 
 static size_t encode(char *out, uint32_t c)

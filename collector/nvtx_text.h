@@ -16,6 +16,11 @@
  */
 #define NVTX_TEXT_MAX (16u << 20)
 
+/* Domains, and names of categories in each, are looked through one by one.
+ * Further domains are one, "(other domains)"; further names are lost. */
+#define NVTX_DOMAINS_MAX 4096
+#define NVTX_CATEGORIES_MAX 4096
+
 struct nvtx_domain *nvtx_domain_create(const char *name, size_t len);
 struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 				     const char *text, size_t len);

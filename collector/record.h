@@ -65,6 +65,7 @@ struct nvtx_text {
 struct nvtx_domain {
 	struct nvtx_domain *next;
 	struct nvtx_text *_Atomic categories;  /* newest first: it wins */
+	_Atomic uint32_t nr_categories;
 	uint32_t id;
 	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
 	uint32_t len;

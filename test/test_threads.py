@@ -49,11 +49,14 @@ def test_fibres(tmp_path):
 def test_unbalanced_ranges(tmp_path):
     done, trace = tangle(tmp_path, "unbalanced")
     assert done.did["ranges"]["wrong"] == 0
+    real = trace.ranges("real")
+    assert len(real) == 5
+    assert all(r["end"] - r["start"] >= 60000000 for r in real)
     assert len(trace.ranges("never popped")) == DEEPEST / 2
     assert all("open" in r["args"] for r in trace.ranges("never popped"))
     assert trace.losses() == {"table full": 20000 - DEEPEST}
     lanes = {(r["pid"], r["tid"]) for r in trace.ranges()}
-    assert len(lanes) == 2
+    assert len(lanes) == 3
 
 
 def test_the_last_calls_of_threads_and_process(tmp_path):

@@ -205,7 +205,9 @@ static void take_start(struct trace *trace, struct cpu_thread *thread,
 	index = range_open(&trace->ranges, thread, record, start_ns,
 			   record->text);
 	end_ns = range_take_early(&trace->ranges, record->id);
-	if (index && end_ns)
+	/* An earlier one was of a range that did not exist yet: the program
+	 * ends what it likes. */
+	if (index && end_ns >= start_ns)
 		begin_end(trace, index, end_ns);
 }
 

@@ -293,14 +293,22 @@ static void *leave_open(void *argument)
 
 static void unbalanced(const char *unused)
 {
+	nvtxRangeId_t id;
 	pthread_t thread;
 	int i, wrong = 0;
 
 	(void)unused;
 	for (i = 0; i < 1000; i++)
 		wrong += nvtxRangePop() >= 0;
+	/* Ids that others will have. */
 	for (i = 0; i < 1000; i++)
-		nvtxRangeEnd((nvtxRangeId_t)i * 12345 + 1);
+		nvtxRangeEnd((nvtxRangeId_t)i + 1);
+	for (i = 0; i < 5; i++) {
+		id = nvtxRangeStartA("real");
+		usleep(60000);
+		nvtxRangeEnd(id);
+		nvtxRangeEnd(id);
+	}
 	nvtxRangeEnd(UINT64_MAX);
 	nvtxRangeEnd(0);
 	nvtxDomainRangePop(NULL);

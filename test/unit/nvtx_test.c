@@ -305,6 +305,25 @@ static void test_texts(void)
 	      nvtx_string_create(NULL, "a", 1));
 }
 
+/* A name for each request: no call may look through more and more of them
+ * (it was so for domains and categories). */
+static void test_many_texts(void)
+{
+	struct nvtx_domain *d = nvtx_domain_create("many", 4), *last = NULL;
+	uint64_t nr_lost = loss_get(LOSS_TABLE_FULL);
+	char name[32];
+
+	for (uint32_t i = 0; i < 20000; i++) {
+		snprintf(name, sizeof name, "text %u", i);
+		nvtx_category_name(d, i, name, strlen(name));
+		last = nvtx_domain_create(name, strlen(name));
+	}
+	CHECK(last && last->recorded && last->len);
+	CHECK(nvtx_domain_create("many", 4) == d);
+	CHECK(loss_get(LOSS_TABLE_FULL) - nr_lost >=
+	      40000 - NVTX_DOMAINS_MAX - NVTX_CATEGORIES_MAX);
+}
+
 int main(void)
 {
 	clock_init();
@@ -318,5 +337,6 @@ int main(void)
 	test_long_started();
 	test_wide();
 	test_texts();
+	test_many_texts();
 	return check_result();
 }
