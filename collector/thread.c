@@ -76,10 +76,11 @@ static void end_thread(void *state)
 {
 	struct thread *thread = state;
 
-	/* The program's destructors may use NVTX, in each round: ours is the
-	 * last.  What comes behind it is dropped, or every such thread would
-	 * leave a state that nobody ends. */
-	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS &&
+	/* The program's destructors may use NVTX, in each of the system's
+	 * rounds: ours waits for the last but one (in the last, allocators
+	 * and sanitizers end).  What comes behind it is dropped, or every
+	 * such thread would leave a state that nobody ends. */
+	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS - 1 &&
 	    !pthread_setspecific(end_key, thread))
 		return;
 	/* Where it does not fit the next BEGIN says it. */

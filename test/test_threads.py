@@ -60,13 +60,13 @@ def test_unbalanced_ranges(tmp_path):
 
 
 def test_the_last_calls_of_threads_and_process(tmp_path):
-    """The system runs destructors in four rounds; behind ours in the last one
-    a thread has no state any more, and must not leave one."""
+    """The system runs destructors in four rounds; behind ours in the third a
+    thread has no state any more, and must not leave one."""
     done, trace = tangle(tmp_path, "late", 1000)
     assert set(trace.losses()) <= {"ring full"}
     names = trace.count("user_annotation")
     assert names["thread_local"] == 1000
-    assert 3000 <= names["key destructor"] <= 4000
+    assert 2000 <= names["key destructor"] <= 4000
     assert {"atexit", "destructor"} & set(names) == set()
     assert done.err.count("\n") == 1, done.err
 
@@ -117,4 +117,4 @@ def test_a_thousand_threads_at_once(tmp_path):
     ones = [r for r in trace.ranges() if r["name"].startswith("one ")]
     assert len({r["name"] for r in ones}) == len(ones) == 1000
     assert len({r["tid"] for r in ones}) == 1000
-    assert len(trace.marks()) == 5000
+    assert len(trace.marks()) == 5001
