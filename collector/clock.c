@@ -22,7 +22,7 @@
 
 /* Steering: at most 0.1 %, so that durations stay true; an error beyond 10 ms
  * (the machine was suspended: BOOTTIME went on, the counter did not) is
- * jumped, forwards only. */
+ * jumped, forwards only, and the rate is measured anew. */
 #define MAX_STEER_PPM 1000
 #define JUMP_NS 10000000
 
@@ -36,6 +36,7 @@ static _Atomic uint64_t epoch_offset_ns;
 static struct line lines[NR_LINES];
 static _Atomic uint32_t nr_made;        /* 0: no line, use the vDSO */
 static uint64_t first_counter, first_ns;
+static uint64_t measured_rate;          /* 0: not yet */
 static bool counter_is_usable;
 
 static uint64_t read_ns(clockid_t id)
@@ -95,6 +96,25 @@ static void read_both(uint64_t *counter, uint64_t *ns)
 	}
 }
 
+/*
+ * True if BOOTTIME and the counter have not gone on alike since the last
+ * look, of which the first is clock_init()'s.  While the machine is suspended
+ * BOOTTIME goes on, MONOTONIC stands, the counter does either or begins again.
+ */
+static bool was_suspended(uint64_t counter)
+{
+	static uint64_t last_counter, last_ahead_ns;
+	uint64_t ahead_ns = read_ns(CLOCK_BOOTTIME);
+	bool is_back = counter < last_counter;
+	int64_t more_ns;
+
+	ahead_ns -= read_ns(CLOCK_MONOTONIC);
+	more_ns = (int64_t)(ahead_ns - last_ahead_ns);
+	last_ahead_ns = ahead_ns;
+	last_counter = counter;
+	return is_back || more_ns > JUMP_NS;
+}
+
 void clock_init(void)
 {
 	uint64_t before, real;
@@ -106,8 +126,10 @@ void clock_init(void)
 	/* REALTIME was read between two BOOTTIMEs: take their middle. */
 	before += (read_ns(CLOCK_BOOTTIME) - before) / 2;
 	counter_is_usable = kernel_trusts_counter();
-	if (counter_is_usable)
+	if (counter_is_usable) {
 		read_both(&first_counter, &first_ns);
+		(void)was_suspended(first_counter);
+	}
 	atomic_store_explicit(&epoch_offset_ns, real - before,
 			      memory_order_relaxed);
 }
@@ -156,6 +178,8 @@ static uint64_t steered(uint64_t rate, int64_t error_ns)
 {
 	int64_t ppm = error_ns / 1000;  /* to be gone in one second */
 
+	if (error_ns < -JUMP_NS)        /* too far ahead: wait for BOOTTIME */
+		return rate / 2;
 	if (ppm > MAX_STEER_PPM)
 		ppm = MAX_STEER_PPM;
 	if (ppm < -MAX_STEER_PPM)
@@ -163,32 +187,53 @@ static uint64_t steered(uint64_t rate, int64_t error_ns)
 	return rate + (uint64_t)((int64_t)(rate / 1000000) * ppm);
 }
 
+/* The counter's rate is measured from here on. */
+static void begin_measure(uint64_t counter, uint64_t ns)
+{
+	first_counter = counter;
+	first_ns = ns;
+}
+
+static void start_line(uint32_t nr, uint64_t counter, uint64_t ns,
+		       uint64_t rate)
+{
+	struct line *line = &lines[nr % NR_LINES];
+
+	atomic_store_explicit(&line->counter, counter, memory_order_release);
+	atomic_store_explicit(&line->ns, ns, memory_order_release);
+	atomic_store_explicit(&line->rate, rate, memory_order_release);
+	atomic_store_explicit(&nr_made, nr, memory_order_release);
+}
+
 void clock_adjust(void)
 {
 	uint32_t nr = atomic_load_explicit(&nr_made, memory_order_relaxed);
-	struct line *line = &lines[(nr + 1) % NR_LINES];
-	uint64_t counter, ns, rate, start_ns;
+	uint64_t counter, ns, start_ns;
 	int64_t error_ns;
+	bool is_new;
 
 	if (!counter_is_usable)
 		return;
 	read_both(&counter, &ns);
-	if (ns - first_ns < FIRST_LINE_NS)
-		return;
-	rate = (uint64_t)(((unsigned __int128)(ns - first_ns) << 32) /
-			  (counter - first_counter));
+	is_new = was_suspended(counter);
 	/* The first line starts 1 us ahead: no reading before is later. */
 	start_ns = nr ? on_line(&lines[nr % NR_LINES], counter) : ns + 1000;
 	error_ns = (int64_t)(ns - start_ns);
 	if (error_ns > JUMP_NS) {
 		start_ns = ns;
 		error_ns = 0;
+		is_new = true;
 	}
-	atomic_store_explicit(&line->counter, counter, memory_order_release);
-	atomic_store_explicit(&line->ns, start_ns, memory_order_release);
-	atomic_store_explicit(&line->rate, steered(rate, error_ns),
-			      memory_order_release);
-	atomic_store_explicit(&nr_made, nr + 1, memory_order_release);
+	if (is_new || error_ns < -JUMP_NS)
+		begin_measure(counter, ns);
+	else if (ns - first_ns >= FIRST_LINE_NS)
+		measured_rate = (uint64_t)(((unsigned __int128)(ns - first_ns)
+					    << 32) / (counter - first_counter));
+	else if (!nr)
+		return;
+	if (measured_rate)
+		start_line(nr + 1, counter, start_ns,
+			   steered(measured_rate, error_ns));
 }
 
 void clock_snapshot(struct clock_pair *pair)

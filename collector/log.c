@@ -147,6 +147,14 @@ static void write_guarded(const char *line, size_t len)
 	pthread_setcancelstate(cancel, NULL);
 }
 
+/* One line it is, whatever names are in it, and no order to a terminal. */
+static void make_plain(char *line, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < ' ' || line[i] == 0x7f)
+			line[i] = '?';
+}
+
 /* Returns the line's length. */
 static size_t write_down(char *line, const char *fmt, va_list args)
 {
@@ -158,6 +166,7 @@ static size_t write_down(char *line, const char *fmt, va_list args)
 	n = vsnprintf(line + len, room, fmt, args);
 	if (n > 0)
 		len += (size_t)n < room ? (size_t)n : room - 1;
+	make_plain(line, len);
 	line[len++] = '\n';
 	return len;
 }

@@ -17,6 +17,7 @@
 	X(LOSS_NO_TIME, "without time")              /* start or end 0 */ \
 	X(LOSS_REVERSED, "end before start")         \
 	X(LOSS_BEFORE_BASE, "before the trace")      /* earlier than the base */ \
+	X(LOSS_FUTURE, "after the present")          /* a minute, or years */ \
 	X(LOSS_UNFINISHED, "unfinished GPU work")    /* in flight at a forced flush */ \
 	X(LOSS_BUFFERS_LOST, "buffers never returned") \
 	X(LOSS_TABLE_FULL, "table full")             /* pending work, open ranges */ \

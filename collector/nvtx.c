@@ -56,12 +56,10 @@ static void name_resource(int32_t type, uint64_t handle, const char *text,
 	nvtx_set_text(&m, text)
 #define WIDE_MESSAGE(m, text) \
 	struct nvtx_message m = { 0 }; \
-	struct nvtx_wide wide; \
-	nvtx_set_wide(&m, &wide, text)
+	nvtx_set_wide(&m, text)
 #define FULL_MESSAGE(m, in, attributes) \
 	struct nvtx_message m = { .domain = (const void *)(in) }; \
-	struct nvtx_wide wide; \
-	nvtx_set_attributes(&m, &wide, attributes)
+	nvtx_set_attributes(&m, attributes)
 
 static void mark_ex(const nvtxEventAttributes_t *a)
 {
@@ -160,11 +158,16 @@ static int domain_pop(nvtxDomainHandle_t d)
 }
 
 /* Calls that give a text a place of its own: registered strings, domains,
- * categories, names.  `keep` gets it as UTF-8. */
+ * categories, names.  It is cut there; one byte, or character, more than fits
+ * says so. */
+struct nvtx_wide {
+	char text[RECORD_TEXT_MAX + 4];
+};
+
 #define TEXT_A(text) (text) ? (text) : "", \
-	(text) ? strnlen(text, RECORD_TEXT_MAX) : 0
-#define TEXT_W(wide, text) (wide).text, \
-	nvtx_utf8((wide).text, sizeof (wide).text, text)
+	(text) ? strnlen(text, RECORD_TEXT_MAX + 1) : 0
+#define TEXT_W(w, words) (w).text, \
+	nvtx_utf8((w).text, sizeof (w).text, words)
 
 static nvtxStringHandle_t register_a(nvtxDomainHandle_t d, const char *text)
 {
@@ -241,18 +244,24 @@ static void os_thread_w(uint32_t tid, const wchar_t *text)
 static nvtxResourceHandle_t resource_create(nvtxDomainHandle_t d,
 					    nvtxResourceAttributes_t *a)
 {
-	struct nvtx_message m = { .domain = (const void *)d };
+	const struct nvtx_text *string;
 	struct nvtx_wide w;
 	uint64_t handle;
 
+	(void)d;
 	if (!a || a->size < sizeof *a)
 		return NULL;
-	if (a->messageType == NVTX_MESSAGE_TYPE_ASCII)
-		nvtx_set_text(&m, a->message.ascii);
-	else if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE)
-		nvtx_set_wide(&m, &w, a->message.unicode);
 	memcpy(&handle, &a->identifier, sizeof handle);
-	name_resource(a->identifierType, handle, m.text, m.len);
+	if (a->messageType == NVTX_MESSAGE_TYPE_ASCII)
+		name_resource(a->identifierType, handle,
+			      TEXT_A(a->message.ascii));
+	else if (a->messageType == NVTX_MESSAGE_TYPE_UNICODE)
+		name_resource(a->identifierType, handle,
+			      TEXT_W(w, a->message.unicode));
+	string = (const void *)a->message.registered;
+	if (a->messageType == NVTX_MESSAGE_TYPE_REGISTERED && string)
+		name_resource(a->identifierType, handle, string->text,
+			      string->len);
 	return NULL;
 }
 

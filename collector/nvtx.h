@@ -25,7 +25,7 @@ size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 		  size_t size);
 
 /* Start/end ranges (any thread) that were open when `epoch` began come the
- * same way, as RANGE_START records: at most 1 MiB.  One that ends before the
+ * same way, as RANGE_START records: at most 2.1 MiB.  One that ends before the
  * writer asks is carried by the thread that ends it, and may come twice. */
 size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size);
 

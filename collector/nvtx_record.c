@@ -20,20 +20,25 @@ void nvtx_set_text(struct nvtx_message *message, const char *text)
 	size_t len = text ? strnlen(text, RECORD_TEXT_MAX + 1) : 0;
 
 	if (len > RECORD_TEXT_MAX) {
-		len = RECORD_TEXT_MAX;
+		len = nvtx_text_fit(text, len, RECORD_TEXT_MAX);
 		message->flags |= RECORD_CUT;
-		loss_add(LOSS_TEXT_CUT, 1);
 	}
 	message->text = text;
 	message->len = (uint32_t)len;
 }
 
-void nvtx_set_wide(struct nvtx_message *message, struct nvtx_wide *wide,
-		     const wchar_t *text)
+void nvtx_set_wide(struct nvtx_message *message, const wchar_t *text)
 {
-	message->text = wide->text;
-	message->len = (uint32_t)nvtx_utf8(wide->text, sizeof wide->text,
-					   text);
+	/* 4: the longest character. */
+	size_t len = nvtx_utf8(NULL, RECORD_TEXT_MAX + 4, text);
+
+	if (len > RECORD_TEXT_MAX) {
+		len = nvtx_utf8(NULL, RECORD_TEXT_MAX, text);
+		message->flags |= RECORD_CUT;
+		loss_add(LOSS_TEXT_CUT, 1);
+	}
+	message->wide = text;
+	message->len = (uint32_t)len;
 }
 
 static void set_payload(struct nvtx_message *message,
@@ -48,7 +53,7 @@ static void set_payload(struct nvtx_message *message,
 	       sizeof message->payload);
 }
 
-static void set_message(struct nvtx_message *message, struct nvtx_wide *wide,
+static void set_message(struct nvtx_message *message,
 			const nvtxEventAttributes_t *attributes)
 {
 	switch (attributes->messageType) {
@@ -56,7 +61,7 @@ static void set_message(struct nvtx_message *message, struct nvtx_wide *wide,
 		nvtx_set_text(message, attributes->message.ascii);
 		break;
 	case NVTX_MESSAGE_TYPE_UNICODE:
-		nvtx_set_wide(message, wide, attributes->message.unicode);
+		nvtx_set_wide(message, attributes->message.unicode);
 		break;
 	case NVTX_MESSAGE_TYPE_REGISTERED:
 		message->string = (const void *)attributes->message.registered;
@@ -66,8 +71,8 @@ static void set_message(struct nvtx_message *message, struct nvtx_wide *wide,
 
 /* The fields of the structure are appended over time: read only what the
  * program's own `size` covers. */
-void nvtx_set_attributes(struct nvtx_message *message, struct nvtx_wide *wide,
-			   const nvtxEventAttributes_t *attributes)
+void nvtx_set_attributes(struct nvtx_message *message,
+			 const nvtxEventAttributes_t *attributes)
 {
 	if (!attributes || attributes->size < sizeof *attributes)
 		return;
@@ -77,7 +82,7 @@ void nvtx_set_attributes(struct nvtx_message *message, struct nvtx_wide *wide,
 		message->flags |= RECORD_HAS_COLOR;
 	}
 	set_payload(message, attributes);
-	set_message(message, wide, attributes);
+	set_message(message, attributes);
 }
 
 /* ---- From a message to a record ---- */
@@ -103,7 +108,10 @@ static void fill(struct range_record *record, uint16_t kind, uint64_t id,
 	record->category = message->category;
 	record->payload_type = message->payload_type;
 	record->flags = message->flags;
-	if (message->len)
+	if (message->wide)      /* shorter where the program changed it */
+		record->head.len = (uint32_t)nvtx_utf8(record->text,
+			message->len, message->wide);
+	else if (message->len)
 		memcpy(record->text, message->text, message->len);
 }
 
@@ -137,6 +145,17 @@ static void put_end(struct ring *ring, uint16_t kind,
 	ring_commit(ring);
 }
 
+/* A start/end range from before the window, which the writer may not have
+ * seen yet: the thread that ends it carries it in. */
+static void put_started(struct ring *ring, uint64_t id, uint32_t epoch)
+{
+	uint32_t size = started_ranges_old(id, epoch);
+	struct range_record *record = size ? ring_reserve(ring, size) : NULL;
+
+	if (record && started_ranges_get(id, epoch, record, size))
+		ring_commit(ring);
+}
+
 /* A copy of a record that was made before the window. */
 static void put_carried(struct ring *ring, const struct range_record *open,
 			uint64_t opened_ns)
@@ -161,6 +180,8 @@ static void carry(struct thread *thread, struct range_stack *stack,
 
 	while ((open = open_ranges_next(stack, &at)))
 		put_carried(thread_ring(thread), open, opened_ns);
+	if (stack->not_kept)
+		loss_add(LOSS_TABLE_FULL, stack->not_kept);
 	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
 }
 
@@ -239,21 +260,40 @@ int nvtx_pop(const struct nvtx_domain *domain)
 	return (int)level;
 }
 
+/* Its name is cut where only that is in the way. */
+static void keep_started(uint64_t id, uint32_t epoch,
+			 const struct nvtx_message *message)
+{
+	uint32_t room;
+	struct range_record *kept = started_ranges_add(id,
+		record_size(message), &room);
+	struct nvtx_message cut;
+
+	if (!kept)
+		return;
+	if (record_size(message) > room) {
+		cut = *message;
+		cut.len = room - (uint32_t)sizeof *kept;
+		if (!cut.wide)
+			cut.len = (uint32_t)nvtx_text_fit(cut.text,
+				message->len, cut.len);
+		cut.flags |= RECORD_CUT;
+		message = &cut;
+	}
+	fill(kept, RECORD_RANGE_START, id, message);
+	started_ranges_publish(id, epoch);
+}
+
 uint64_t nvtx_start(const struct nvtx_message *message)
 {
 	uint32_t epoch = window_epoch();
-	struct range_record *kept;
 	struct thread *thread;
 	uint64_t id;
 
 	if (!is_recorded(message->domain))
 		return 0;       /* as NVTX does where nobody listens */
 	id = started_ranges_new_id();
-	kept = started_ranges_add(id, record_size(message));
-	if (kept) {
-		fill(kept, RECORD_RANGE_START, id, message);
-		started_ranges_publish(id, epoch);
-	}
+	keep_started(id, epoch, message);
 	if (window_is_open(epoch)) {
 		thread = enter(message->domain, &epoch);
 		if (thread) {
@@ -267,19 +307,18 @@ uint64_t nvtx_start(const struct nvtx_message *message)
 
 void nvtx_end(uint64_t id)
 {
-	uint64_t carried[STARTED_BYTES / 8];
 	uint32_t epoch = window_epoch();
-	struct thread *thread;
-	size_t size;
+	struct thread *thread = NULL;
 
 	if (!id)
 		return;
-	size = started_ranges_remove(id, epoch, carried);
-	if (!window_is_open(epoch) || !(thread = enter_any(&epoch)))
+	if (window_is_open(epoch))
+		thread = enter_any(&epoch);
+	if (thread)
+		put_started(thread_ring(thread), id, epoch);
+	started_ranges_remove(id);
+	if (!thread)
 		return;
-	if (size)       /* before the writer has looked: it has it not */
-		put_carried(thread_ring(thread), (const void *)carried,
-			    window_opened_ns(epoch));
 	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id);
 	open_ranges_leave(thread_ranges(thread));
 }
@@ -300,8 +339,9 @@ void nvtx_mark(const struct nvtx_message *message)
 
 /* Names are seldom given and always kept, also outside windows. */
 void nvtx_name(enum named_kind what, uint64_t handle, const char *text,
-		 size_t len)
+	       size_t whole_len)
 {
+	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	uint32_t size = (uint32_t)(sizeof(struct name_record) +
 				   ((len + 7) & ~(size_t)7));
 	struct thread *thread = thread_self();

@@ -28,21 +28,18 @@ struct nvtx_message {
 	const struct nvtx_domain *domain;       /* NULL: default */
 	const struct nvtx_text *string;         /* registered, or NULL */
 	const char *text;
-	uint32_t len;
+	const wchar_t *wide;                    /* if not NULL, is the text */
+	uint32_t len;                           /* in UTF-8 */
 	uint32_t category, color;
 	uint64_t payload;
 	uint8_t payload_type, flags;
 };
 
-/* Text of wide characters needs a place to be converted into. */
-struct nvtx_wide {
-	char text[RECORD_TEXT_MAX];
-};
-
+/* Wide characters are converted where they go: no place for them is needed on
+ * the stack, which is small in a signal handler. */
 void nvtx_set_text(struct nvtx_message *message, const char *text);
-void nvtx_set_wide(struct nvtx_message *message, struct nvtx_wide *wide,
-		   const wchar_t *text);
-void nvtx_set_attributes(struct nvtx_message *message, struct nvtx_wide *wide,
+void nvtx_set_wide(struct nvtx_message *message, const wchar_t *text);
+void nvtx_set_attributes(struct nvtx_message *message,
 			 const nvtxEventAttributes_t *attributes);
 
 /* Whether the default domain (NULL) is recorded.  Context: attach. */

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/cancel.h"
 #include "collector/loss.h"
 #include "collector/nvtx.h"
 
@@ -20,11 +21,13 @@ static _Atomic uint32_t nr_domains = 1;
 static _Atomic size_t held_bytes;
 static char selected[1024];
 static struct nvtx_domain default_domain = { .recorded = 1 };
+static struct nvtx_domain other_domains = { .recorded = 1, .len = 15,
+					    .name = "(other domains)" };
 
 static void *allocate(size_t size)
 {
+	int saved = errno, cancel = cancel_hold();
 	void *memory = NULL;
-	int saved = errno;
 
 	if (atomic_fetch_add(&held_bytes, size) + size <= NVTX_TEXT_MAX)
 		memory = calloc(1, size);
@@ -32,8 +35,23 @@ static void *allocate(size_t size)
 		atomic_fetch_sub(&held_bytes, size);
 		loss_add(LOSS_TABLE_FULL, 1);
 	}
+	cancel_release(cancel);
 	errno = saved;
 	return memory;
+}
+
+size_t nvtx_text_fit(const char *text, size_t len, size_t max)
+{
+	size_t fit = max;
+
+	if (len <= max)
+		return len;
+	loss_add(LOSS_TEXT_CUT, 1);
+	/* What follows the cut must begin a character, which has at most
+	 * three bytes behind its first. */
+	while (fit > max - 3 && (text[fit] & 0xc0) == 0x80)
+		fit--;
+	return (text[fit] & 0xc0) == 0x80 ? max : fit;
 }
 
 static uint32_t hash(const void *domain, const char *text, size_t len)
@@ -46,8 +64,9 @@ static uint32_t hash(const void *domain, const char *text, size_t len)
 }
 
 struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
-				     const char *text, size_t len)
+				     const char *text, size_t whole_len)
 {
+	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	struct nvtx_text *_Atomic *chain = &strings[hash(domain, text, len)];
 	struct nvtx_text *string = atomic_load(chain);
 
@@ -59,6 +78,7 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 	if (!string)
 		return NULL;
 	string->domain = domain;
+	string->is_cut = len < whole_len;
 	string->len = (uint32_t)len;
 	memcpy(string->text, text, len);
 	string->next = atomic_load(chain);
@@ -87,13 +107,18 @@ static bool is_selected(const char *name)
 	return false;
 }
 
-struct nvtx_domain *nvtx_domain_create(const char *name, size_t len)
+struct nvtx_domain *nvtx_domain_create(const char *name, size_t whole_len)
 {
 	struct nvtx_domain *domain = atomic_load(&domains);
+	size_t len = nvtx_text_fit(name, whole_len, RECORD_TEXT_MAX);
 
 	for (; domain; domain = domain->next)
 		if (domain->len == len && !memcmp(domain->name, name, len))
 			return domain;
+	if (atomic_load(&nr_domains) >= NVTX_DOMAINS_MAX) {
+		loss_add(LOSS_TABLE_FULL, 1);
+		return &other_domains;
+	}
 	domain = allocate(sizeof *domain + len + 1);
 	if (!domain)
 		return NULL;
@@ -113,8 +138,9 @@ struct nvtx_domain *nvtx_default_domain(void)
 }
 
 void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
-			const char *text, size_t len)
+			const char *text, size_t whole_len)
 {
+	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	struct nvtx_text *category;
 
 	if (!domain)
@@ -126,6 +152,12 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 	if (category && category->len == len &&
 	    !memcmp(category->text, text, len))
 		return;
+	if (atomic_fetch_add(&domain->nr_categories, 1) >=
+	    NVTX_CATEGORIES_MAX) {
+		loss_add(LOSS_TABLE_FULL, 1);
+		atomic_fetch_sub(&domain->nr_categories, 1);
+		return;
+	}
 	category = allocate(sizeof *category + len + 1);
 	if (!category)
 		return;
@@ -146,6 +178,7 @@ void nvtx_domain_select(const char *globs)
 	strcpy(selected, globs);
 	/* The default domain goes by the name that users write for it. */
 	default_domain.recorded = is_selected("default");
+	other_domains.recorded = is_selected(other_domains.name);
 }
 
 static size_t encode(char *out, uint32_t c)
@@ -174,16 +207,28 @@ static size_t encode(char *out, uint32_t c)
 	return 4;
 }
 
+/* One character, or a surrogate that is alone. */
+static uint32_t next_character(const wchar_t **text)
+{
+	uint32_t c = (uint32_t)*(*text)++, low = (uint32_t)**text;
+
+	if (c < 0xd800 || c > 0xdbff || low < 0xdc00 || low > 0xdfff)
+		return c;
+	(*text)++;
+	return 0x10000 + ((c & 0x3ff) << 10 | (low & 0x3ff));
+}
+
 size_t nvtx_utf8(char *out, size_t size, const wchar_t *text)
 {
 	size_t len = 0, n;
 	char bytes[4];
 
-	for (; text && *text; text++) {
-		n = encode(bytes, (uint32_t)*text);
+	while (text && *text) {
+		n = encode(bytes, next_character(&text));
 		if (n > size - len)
 			break;
-		memcpy(out + len, bytes, n);
+		if (out)
+			memcpy(out + len, bytes, n);
 		len += n;
 	}
 	return len;

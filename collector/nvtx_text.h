@@ -11,9 +11,15 @@
  * Domains, registered strings and categories: created seldom, kept until the
  * process ends, found again by their text where the program registers the
  * same one twice.  At most NVTX_TEXT_MAX bytes in all; beyond that the caller
- * gets NULL and the loss is counted.  Context: any thread, not signal-safe.
+ * gets NULL and the loss is counted.  A text longer than RECORD_TEXT_MAX is
+ * cut and counted.  Context: any thread, not signal-safe.
  */
 #define NVTX_TEXT_MAX (16u << 20)
+
+/* Domains, and names of categories in each, are looked through one by one.
+ * Further domains are one, "(other domains)"; further names are lost. */
+#define NVTX_DOMAINS_MAX 4096
+#define NVTX_CATEGORIES_MAX 4096
 
 struct nvtx_domain *nvtx_domain_create(const char *name, size_t len);
 struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
@@ -24,8 +30,14 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 /* Which domains are recorded: nvtx.h, nvtx_select_domains(). */
 void nvtx_domain_select(const char *globs);
 
-/* wchar_t text as UTF-8, cut at `size`; returns bytes (no terminating 0).
- * What is no character becomes U+FFFD.  Context: any, signal-safe. */
+/* Bytes of a text that is `len` long which are kept where `max` fit: whole
+ * UTF-8 characters.  A cut is counted.  Context: any, signal-safe. */
+size_t nvtx_text_fit(const char *text, size_t len, size_t max);
+
+/* wchar_t text as UTF-8, cut at `size` between two characters; returns bytes
+ * (no terminating 0).  Two surrogates are one character, as where the text was
+ * UTF-16 once; what is none becomes U+FFFD.  out NULL: only counts.
+ * Context: any, signal-safe. */
 size_t nvtx_utf8(char *out, size_t size, const wchar_t *text);
 
 #endif

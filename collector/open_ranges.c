@@ -4,6 +4,51 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* The domain's place among those that nest deeper, or a free one. */
+static uint32_t deeper_place(const struct range_stack *stack,
+			     const struct nvtx_domain *domain)
+{
+	uint32_t last = OPEN_RANGES_DOMAINS - 1, free_place = last;
+
+	for (uint32_t i = 0; i < last; i++) {
+		if (!stack->deeper[i].nr)
+			free_place = free_place < i ? free_place : i;
+		else if (stack->deeper[i].domain == domain)
+			return i;
+	}
+	return free_place;
+}
+
+bool open_ranges_push_deeper(struct range_stack *stack,
+			     const struct nvtx_domain *domain, uint32_t size,
+			     uint64_t *level)
+{
+	uint32_t i;
+
+	if (!stack->not_kept)   /* what is there is of another thread */
+		memset(stack->deeper, 0, sizeof stack->deeper);
+	i = deeper_place(stack, domain);
+	if (!stack->deeper[i].nr && stack->nr < OPEN_RANGES_MAX &&
+	    size <= OPEN_RANGES_BYTES - stack->used)
+		return false;
+	stack->deeper[i].domain = domain;
+	*level += stack->deeper[i].nr++;
+	stack->not_kept++;
+	return true;
+}
+
+bool open_ranges_pop_deeper(struct range_stack *stack,
+			    const struct nvtx_domain *domain, int64_t *level)
+{
+	uint32_t i = deeper_place(stack, domain);
+
+	if (!stack->deeper[i].nr)
+		return false;
+	*level += (int64_t)stack->deeper[i].nr--;
+	stack->not_kept--;
+	return true;
+}
+
 const struct range_record *open_ranges_next(const struct range_stack *stack,
 					    uint32_t *at)
 {

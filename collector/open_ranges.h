@@ -20,6 +20,7 @@
  * (odd while the thread changes something) that its copy is torn.
  */
 #define OPEN_RANGES_MAX 256     /* deeper nesting is counted, not kept */
+#define OPEN_RANGES_DOMAINS 32  /* that nest deeper at once; see below */
 #define OPEN_RANGES_BYTES 28672 /* 28 KiB: 64 B and a name for 256 ranges */
 
 struct open_range {
@@ -32,7 +33,11 @@ struct range_stack {
 	_Atomic uint32_t epoch; /* the window that has these ranges */
 	uint32_t nr;
 	uint32_t used;
-	uint64_t not_kept;      /* open ranges beyond the bounds */
+	uint64_t not_kept;      /* open ranges beyond the bounds: in all, */
+	struct {                /* and of each domain */
+		const struct nvtx_domain *domain;
+		uint64_t nr;
+	} deeper[OPEN_RANGES_DOMAINS];
 	struct open_range entries[OPEN_RANGES_MAX];
 	_Alignas(8) uint8_t bytes[OPEN_RANGES_BYTES];
 };
@@ -81,6 +86,18 @@ static inline int64_t open_ranges_find(struct range_stack *stack,
 	return -1;
 }
 
+/*
+ * Beyond the bounds.  A range above one of its domain that is not kept is not
+ * kept either, since pops come in order; one of another domain may be.  From
+ * the 32nd domain on they share a count, and with it levels.
+ */
+bool open_ranges_push_deeper(struct range_stack *stack,
+			     const struct nvtx_domain *domain, uint32_t size,
+			     uint64_t *level);
+/* False: the innermost of the domain is kept. */
+bool open_ranges_pop_deeper(struct range_stack *stack,
+			    const struct nvtx_domain *domain, int64_t *level);
+
 /* Room for a push record of `size` bytes, or NULL where it cannot be kept;
  * its level in any case.  Between enter and leave. */
 static inline struct range_record *
@@ -91,13 +108,10 @@ open_ranges_push(struct range_stack *stack, const struct nvtx_domain *domain,
 	struct range_record *record;
 
 	*level = outer < 0 ? 0 : open_ranges_at(stack, (uint32_t)outer)->id + 1;
-	if (stack->not_kept || stack->nr == OPEN_RANGES_MAX ||
-	    size > OPEN_RANGES_BYTES - stack->used) {
-		/* Above a range that is not kept none is: pops come in
-		 * order.  Its level counts on. */
-		*level += stack->not_kept++;
+	if ((stack->not_kept || stack->nr == OPEN_RANGES_MAX ||
+	     size > OPEN_RANGES_BYTES - stack->used) &&
+	    open_ranges_push_deeper(stack, domain, size, level))
 		return NULL;
-	}
 	stack->entries[stack->nr].offset = stack->used;
 	stack->entries[stack->nr].is_closed = 0;
 	record = open_ranges_at(stack, stack->nr++);
@@ -120,8 +134,8 @@ static inline int64_t open_ranges_pop(struct range_stack *stack,
 	int64_t level = i < 0 ? -1 :
 		(int64_t)open_ranges_at(stack, (uint32_t)i)->id;
 
-	if (stack->not_kept)
-		return level + (int64_t)stack->not_kept--;
+	if (stack->not_kept && open_ranges_pop_deeper(stack, domain, &level))
+		return level;
 	if (i < 0)
 		return -1;
 	stack->entries[i].is_closed = 1;

@@ -16,7 +16,7 @@
  *
  * size counts the whole record in bytes, always a multiple of 8.  The text is
  * what the program passed: any bytes, no terminating zero, cut at
- * RECORD_TEXT_MAX (RECORD_CUT in flags says so).
+ * RECORD_TEXT_MAX (RECORD_CUT in flags says so), not inside a UTF-8 character.
  */
 #define RECORD_KINDS(X) \
 	X(RECORD_PAD)         /* filler up to the end of the ring: skip it */ \
@@ -58,12 +58,14 @@ struct nvtx_text {
 	const struct nvtx_domain *domain;
 	uint32_t id;    /* category id; 0 for strings */
 	uint32_t len;
+	uint32_t is_cut; /* the program's text was longer */
 	char text[];
 };
 
 struct nvtx_domain {
 	struct nvtx_domain *next;
 	struct nvtx_text *_Atomic categories;  /* newest first: it wins */
+	_Atomic uint32_t nr_categories;
 	uint32_t id;
 	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
 	uint32_t len;

@@ -2,6 +2,7 @@
 #include "collector/thread.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
 
@@ -19,6 +21,10 @@
  * writer (10 ms), so 85,000 a second on one thread.
  */
 #define RING_SIZE (128u << 10)
+
+/* When a quarter of the bound is used: of the default, 64 MiB, 100 threads
+ * have large rings and 1,060 more have these. */
+#define SMALL_RING_SIZE (16u << 10)
 
 /* TASK_COMM_LEN of the kernel. */
 #define COMM_SIZE 16
@@ -34,6 +40,16 @@ static int end_key_error;
 
 __thread struct thread *thread_current
 	__attribute__((tls_model("initial-exec")));
+
+/* In the place of a state that is being made, or is gone: entered already, so
+ * that every call is dropped, and counted. */
+static struct thread *no_state(void)
+{
+	static struct thread none;
+
+	atomic_store_explicit(&none.ranges.turn, 1, memory_order_relaxed);
+	return &none;
+}
 
 /* BEGIN and END of a thread's records.  False: no room in the ring. */
 static bool put_mark(struct thread *thread, uint16_t kind)
@@ -60,9 +76,16 @@ static void end_thread(void *state)
 {
 	struct thread *thread = state;
 
+	/* The program's destructors may use NVTX, in each of the system's
+	 * rounds: ours waits for the last but one (in the last, allocators
+	 * and sanitizers end).  What comes behind it is dropped, or every
+	 * such thread would leave a state that nobody ends. */
+	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS - 1 &&
+	    !pthread_setspecific(end_key, thread))
+		return;
 	/* Where it does not fit the next BEGIN says it. */
 	(void)put_mark(thread, RECORD_THREAD_END);
-	thread_current = NULL;
+	thread_current = no_state();
 	/* Pairs with the acquire exchange in take_over(). */
 	atomic_store_explicit(&thread->state, THREAD_ENDED,
 			      memory_order_release);
@@ -87,6 +110,7 @@ static bool own(struct thread *thread)
 {
 	atomic_store_explicit(&thread->tid, (uint32_t)syscall(SYS_gettid),
 			      memory_order_relaxed);
+	thread->nr_ends = 0;
 	forget_ranges(&thread->ranges);
 	return put_mark(thread, RECORD_THREAD_BEGIN);
 }
@@ -105,7 +129,8 @@ static struct thread *take_over(void)
 				&state, THREAD_LIVE, memory_order_acquire,
 				memory_order_relaxed))
 			continue;
-		if (ring_room(thread->ring) >= RING_SIZE / 2 && own(thread))
+		if (ring_room(thread->ring) >= thread->ring_size / 2 &&
+		    own(thread))
 			return thread;
 		atomic_store_explicit(&thread->state, THREAD_ENDED,
 				      memory_order_release);
@@ -115,7 +140,9 @@ static struct thread *take_over(void)
 
 static struct thread *map_new(void)
 {
-	uint64_t bytes = sizeof(struct thread) + RING_SIZE;
+	uint32_t size = atomic_load(&held_bytes) < held_limit / 4 ?
+		RING_SIZE : SMALL_RING_SIZE;
+	uint64_t bytes = sizeof(struct thread) + size;
 	struct thread *thread;
 
 	if (atomic_fetch_add(&held_bytes, bytes) + bytes > held_limit)
@@ -124,7 +151,8 @@ static struct thread *map_new(void)
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread == MAP_FAILED)
 		goto no_room;
-	thread->ring = ring_create(RING_SIZE);
+	thread->ring = ring_create(size);
+	thread->ring_size = size;
 	if (!thread->ring) {
 		munmap(thread, sizeof *thread);
 		goto no_room;
@@ -158,11 +186,14 @@ static struct thread *start(void)
 
 struct thread *thread_create(void)
 {
-	int saved = errno;
+	int saved = errno, cancel = cancel_hold();
 
+	/* A signal handler that uses NVTX meanwhile finds this one. */
+	thread_current = no_state();
 	thread_current = start();
 	if (!thread_current)
 		loss_add(LOSS_NO_THREAD_STATE, 1);
+	cancel_release(cancel);
 	errno = saved;
 	return thread_current;
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <unistd.h>
 
+#include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/cupti.h"
 #include "collector/cupti_api.h"
@@ -178,15 +179,17 @@ void attach_explain_absence(void)
 
 void attach_profiler_api(bool start)
 {
-	int saved = errno;
+	int saved = errno, cancel;
 
 	attach_explain_absence();
 	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
 		return;
+	cancel = cancel_hold();
 	if (start)
 		cupti_start();
 	else
 		cupti_stop();
+	cancel_release(cancel);
 	errno = saved;
 }
 

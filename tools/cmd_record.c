@@ -93,6 +93,9 @@ static int preload(const char *library)
 		 others ? others : "");
 	err = setenv("LD_PRELOAD", list, 1);
 	free(list);
+	/* The library does it too, for all but those whose constructors use
+	 * NVTX before its own has run. */
+	err = err ? err : setenv("NVTX_INJECTION64_PATH", library, 0);
 	return err ? complain("cannot set LD_PRELOAD: %s", strerror(errno)) :
 		STATUS_DONE;
 }

@@ -4,12 +4,13 @@
 #include <ctype.h>
 #include <strings.h>
 
+#include "collector/loss.h"
 #include "writer/json.h"
 
-/* An argument is a list of files now and then: what is longer is cut. */
+/* An argument is a list of files now and then. */
 enum { ARGUMENT_MAX = 4096, NAME_MAX_LEN = 128 };
 
-static const char hidden[] = "***";
+static const char hidden[] = "***", more[] = "...";
 
 static bool ends_with(const char *word, size_t len, const char *end)
 {
@@ -119,27 +120,61 @@ static bool add_masked(struct bytes *out, struct bytes *scratch,
 	return false;
 }
 
+/* The list stands in every tail. */
+static void count_cut(void)
+{
+	static bool is_counted;
+
+	if (!is_counted)
+		loss_add(LOSS_TEXT_CUT, 1);
+	is_counted = true;
+}
+
+/* What fits of an argument, whole characters, and a sign that it was more. */
+static void shorten(struct bytes *out, const char *text)
+{
+	size_t len = ARGUMENT_MAX - 3;
+
+	while (len > ARGUMENT_MAX - 6 &&
+	       ((unsigned char)text[len] & 0xC0) == 0x80)
+		len--;
+	bytes_clear(out);
+	bytes_add(out, text, len);
+	bytes_add(out, more, sizeof(more) - 1);
+	count_cut();
+}
+
 void argv_write(struct bytes *out, const char *cmdline, size_t len, bool mask)
 {
-	struct bytes scratch = { 0 };
+	struct bytes scratch = { 0 }, cut = { 0 };
 	bool is_value = false;
+	const char *text;
 	size_t at, n, next;
 
 	json_open(out, '[');
 	for (at = 0; at < len; at = next) {
 		n = strnlen(cmdline + at, len - at);
 		next = at + n + 1;
-		if (n > ARGUMENT_MAX)
-			n = ARGUMENT_MAX;
-		if (is_value && n && cmdline[at] != '-') {
+		text = cmdline + at;
+		if (n > ARGUMENT_MAX) {
+			shorten(&cut, text);
+			text = cut.is_cut ? text : cut.data;
+			n = cut.is_cut ? ARGUMENT_MAX : cut.len;
+		}
+		if (is_value && n && *text != '-') {
 			json_text(out, hidden);
 			is_value = false;
 		} else if (mask) {
-			is_value = add_masked(out, &scratch, cmdline + at, n);
+			is_value = add_masked(out, &scratch, text, n);
 		} else {
-			json_string(out, cmdline + at, n);
+			json_string(out, text, n);
 		}
+	}
+	if (len >= ARGV_BYTES_MAX) {
+		json_text(out, more);
+		count_cut();
 	}
 	json_close(out, ']');
 	bytes_fini(&scratch);
+	bytes_fini(&cut);
 }

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "collector/loss.h"
+#include "writer/bytes.h"
 
 enum { NR_BUCKETS = 1024 };
 
@@ -27,6 +28,7 @@ void cpu_threads_fini(struct cpu_threads *threads)
 	while ((thread = threads->list)) {
 		threads->list = thread->next;
 		free(thread->held);
+		free(thread->long_name);
 		free(thread);
 	}
 	free(threads->buckets);
@@ -49,10 +51,13 @@ static bool read_name(struct cpu_thread *thread)
 	close(fd);
 	if (len > 0 && name[len - 1] == '\n')
 		len--;
-	if (len <= 0)
+	if (len < 0)
 		return false;
-	memcpy(thread->name, name, (size_t)len);
-	thread->name_len = (uint32_t)len;
+	/* A thread may have no name: then we have one for it. */
+	if (len) {
+		memcpy(thread->short_name, name, (size_t)len);
+		thread->name_len = (uint32_t)len;
+	}
 	return true;
 }
 
@@ -75,8 +80,8 @@ static struct cpu_thread *create(struct cpu_threads *threads,
 	}
 	thread->is_gone = !read_name(thread);
 	if (!thread->name_len)
-		thread->name_len = (uint32_t)snprintf(thread->name,
-			sizeof(thread->name), "thread %u", tid);
+		thread->name_len = (uint32_t)snprintf(thread->short_name,
+			sizeof(thread->short_name), "thread %u", tid);
 	thread->next_in_bucket = *bucket;
 	*bucket = thread;
 	thread->next = threads->list;
@@ -119,13 +124,38 @@ static void set_name(struct cpu_thread *thread, const char *name, uint32_t len)
 	if (!len)
 		return;
 	thread->name_len = len < THREAD_NAME_MAX ? len : THREAD_NAME_MAX;
-	memcpy(thread->name, name, thread->name_len);
+	memcpy(thread->short_name, name, thread->name_len);
 }
 
-void cpu_thread_name(struct cpu_thread *thread, const char *name, uint32_t len)
+/* The last one wins, also over a longer one. */
+static void set_long(struct cpu_threads *threads, struct cpu_thread *thread,
+		     const char *name, uint32_t len)
 {
-	set_name(thread, name, len);
-	thread->is_named = thread->is_named || len;
+	if (thread->long_name)
+		threads->long_bytes -= thread->name_len;
+	free(thread->long_name);
+	thread->long_name = NULL;
+	if (len <= THREAD_NAME_MAX)
+		return;
+	if (threads->long_bytes + len <= THREAD_NAMES_BYTES)
+		thread->long_name = bytes_copy(name, len);
+	if (thread->long_name) {
+		threads->long_bytes += len;
+		thread->name_len = len;
+	} else {
+		loss_add(LOSS_TEXT_CUT, 1);
+	}
+}
+
+void cpu_thread_name(struct cpu_threads *threads, struct cpu_thread *thread,
+		     const char *name, uint32_t len)
+{
+	if (!len)
+		return;
+	set_long(threads, thread, name, len);
+	if (!thread->long_name)
+		set_name(thread, name, len);
+	thread->is_named = true;
 }
 
 static void set_comm(struct cpu_thread *thread, const char *name, uint32_t len)
@@ -191,6 +221,9 @@ void cpu_threads_sweep(struct cpu_threads *threads)
 		}
 		*at = thread->next;
 		forget_tid(threads, thread);
+		if (thread->long_name)
+			threads->long_bytes -= thread->name_len;
+		free(thread->long_name);
 		free(thread->held);
 		if (thread->lane->user == thread)
 			thread->lane->user = NULL;

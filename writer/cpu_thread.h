@@ -15,6 +15,10 @@
  */
 #define THREAD_NAME_MAX 64
 
+/* The program's longer names, of all threads; then they are cut, and counted
+ * so: 4 MiB, 1,000 of the longest. */
+#define THREAD_NAMES_BYTES (4u << 20)
+
 /* A driver call that waits to see whether a runtime call encloses it. */
 struct held_call {
 	uint64_t start_ns, end_ns;
@@ -34,7 +38,8 @@ struct cpu_thread {
 	struct cpu_thread *next;        /* of all */
 	uint32_t tid;
 	struct lane *lane;              /* its own */
-	char name[THREAD_NAME_MAX];
+	char short_name[THREAD_NAME_MAX];
+	char *long_name;                /* instead, if not NULL */
 	uint32_t name_len;
 	bool is_named;                  /* by the program: stays */
 	bool is_gone;                   /* no longer in /proc */
@@ -56,6 +61,7 @@ struct cpu_threads {
 	struct cpu_thread **buckets;
 	struct cpu_thread *last;
 	uint32_t nr, max;
+	size_t long_bytes;
 	uint64_t since_ns;              /* a thread that is made now: nothing of
 					 * it is earlier; 0: not known */
 };
@@ -75,8 +81,13 @@ struct cpu_thread *cpu_thread_get(struct cpu_threads *threads,
 struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
 
 /* The program's name for it wins over the system's. */
-void cpu_thread_name(struct cpu_thread *thread, const char *name,
-		     uint32_t len);
+void cpu_thread_name(struct cpu_threads *threads, struct cpu_thread *thread,
+		     const char *name, uint32_t len);
+
+static inline const char *cpu_thread_label(const struct cpu_thread *thread)
+{
+	return thread->long_name ? thread->long_name : thread->short_name;
+}
 
 /* It says that it begins, or ends; the name is what the system knows it by.
  * (The system uses thread ids again: `tid` may be known from before.) */

@@ -9,7 +9,12 @@
  * Records of the rings: NVTX ranges, marks and names; and what a window that
  * opens or closes means for ranges.
  */
-enum { CARRY_MAX = 1 << 20 };
+/* A device's clock may be ahead of ours, by ms where CUPTI's conversion is
+ * poor.  What is a minute ahead is no time but a sign that there is none. */
+#define AHEAD_NS UINT64_C(60000000000)
+
+/* 4,096 short names and 256 long ones are 2.1 MiB; nested ranges less. */
+enum { CARRY_MAX = 4 << 20 };
 
 /* Closes a range and writes it. */
 static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
@@ -200,7 +205,9 @@ static void take_start(struct trace *trace, struct cpu_thread *thread,
 	index = range_open(&trace->ranges, thread, record, start_ns,
 			   record->text);
 	end_ns = range_take_early(&trace->ranges, record->id);
-	if (index && end_ns)
+	/* An earlier one was of a range that did not exist yet: the program
+	 * ends what it likes. */
+	if (index && end_ns >= start_ns)
 		begin_end(trace, index, end_ns);
 }
 
@@ -223,7 +230,7 @@ static void take_name(struct trace *trace, const struct name_record *record)
 		thread = cpu_thread_get(&trace->threads, &trace->tracks,
 					(uint32_t)record->handle);
 		if (thread)
-			cpu_thread_name(thread, record->text,
+			cpu_thread_name(&trace->threads, thread, record->text,
 					record->head.len);
 	} else {
 		objects_name(&trace->objects, record->what, record->handle,
@@ -393,6 +400,7 @@ void drain_rings(struct trace *trace)
 	const struct window *last;
 	uint32_t epoch = window_epoch();
 
+	trace->last_ns = clock_now_ns() + AHEAD_NS;
 	windows_refresh(trace);
 	while ((state = thread_next(state)))
 		drain_ring(trace, state);

@@ -78,12 +78,23 @@ static void add_color(struct bytes *out, uint32_t flags, uint32_t color)
 	json_member_text(out, "color", text);
 }
 
+/* The program's name was longer than what is kept of one. */
+static void add_cut(struct bytes *out, uint32_t flags,
+		    const struct nvtx_text *string)
+{
+	if (!(flags & RECORD_CUT) && !(string && string->is_cut))
+		return;
+	json_key(out, "name cut");
+	json_bool(out, true);
+}
+
 static void add_attributes(struct bytes *out, const struct node *node)
 {
 	add_domain(out, node->domain);
 	add_category(out, node->domain, node->category);
 	add_color(out, node->record_flags, node->color);
 	add_payload(out, node->payload_type, node->payload);
+	add_cut(out, node->record_flags, node->string);
 }
 
 static struct lane *lane_of(struct trace *trace, const struct node *node,
@@ -207,10 +218,11 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	json_member_text(out, "s", "t");
 	json_member_text(out, "cat", "cpu_instant_event");
 	json_key(out, "name");
-	if (string)
-		json_string(out, string->text, string->len);
+	if (string ? string->len : record->head.len)
+		json_string(out, string ? string->text : text,
+			    string ? string->len : record->head.len);
 	else
-		json_string(out, text, record->head.len);
+		json_text(out, "(no name)");
 	json_comma(out);
 	bytes_add(out, thread->lane->where, thread->lane->where_len);
 	json_key(out, "ts");
@@ -221,6 +233,7 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	add_category(out, record->domain, record->category);
 	add_color(out, record->flags, record->color);
 	add_payload(out, record->payload_type, record->payload);
+	add_cut(out, record->flags, string);
 	event_end(trace);
 	thread->lane->nr_events++;
 }
@@ -283,6 +296,10 @@ void encode_projections(struct trace *trace, bool everything)
 	for (i = 0; i < nr; i++) {
 		const struct node *node = &ranges->nodes[list[i]];
 
+		if (node->flags & NODE_PARTIAL) {
+			loss_add(LOSS_TABLE_FULL, 1);
+			continue;
+		}
 		for (at = node->projections; at; at = at->next) {
 			struct order order = { at, node };
 

@@ -6,10 +6,13 @@ bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns)
 {
 	enum loss cause;
 
-	if (start_ns >= trace->base_ns && end_ns >= start_ns)
+	if (start_ns >= trace->base_ns && end_ns >= start_ns &&
+	    end_ns <= trace->last_ns)
 		return true;
 	if (!start_ns || !end_ns)
 		cause = LOSS_NO_TIME;
+	else if (end_ns > trace->last_ns)
+		cause = LOSS_FUTURE;
 	else if (end_ns < start_ns)
 		cause = LOSS_REVERSED;
 	else

@@ -106,6 +106,41 @@ static size_t utf8_len(const unsigned char *text, size_t len)
 	return need;
 }
 
+/* The valid bytes from `text` on: len if all are. */
+static size_t valid_len(const char *text, size_t len)
+{
+	size_t at = 0, n;
+
+	while (at < len) {
+		n = (unsigned char)text[at] < 0x80 ? 1 :
+			utf8_len((const unsigned char *)text + at, len - at);
+		if (!n)
+			break;
+		at += n;
+	}
+	return at;
+}
+
+bool json_is_utf8(const char *text, size_t len)
+{
+	return valid_len(text, len) == len;
+}
+
+void json_add_utf8(struct bytes *out, const char *text, size_t len)
+{
+	size_t n;
+
+	while (len) {
+		n = valid_len(text, len);
+		bytes_add(out, text, n);
+		if (n == len)
+			return;
+		bytes_add(out, replacement, 3);
+		text += n + 1;
+		len -= n + 1;
+	}
+}
+
 static char *put_escape(char *to, unsigned char byte)
 {
 	static const char short_form[] = "\bb\ff\nn\rr\tt\"\"\\\\";

@@ -30,6 +30,10 @@ void json_key(struct bytes *out, const char *key);
 void json_key_string(struct bytes *out, const char *key, size_t len);
 
 void json_string(struct bytes *out, const char *text, size_t len);
+
+/* Whether a string goes out as it is; and as what it goes out, unescaped. */
+bool json_is_utf8(const char *text, size_t len);
+void json_add_utf8(struct bytes *out, const char *text, size_t len);
 void json_text(struct bytes *out, const char *text);
 void json_u64(struct bytes *out, uint64_t value);
 void json_i64(struct bytes *out, int64_t value);

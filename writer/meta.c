@@ -13,9 +13,6 @@
 #define GPUTRACE_VERSION "0"
 #endif
 
-/* Arguments beyond that are left out. */
-enum { CMDLINE_MAX = 32 << 10 };
-
 void meta_head(struct trace *trace, struct bytes *head)
 {
 	const struct writer_options *options = &trace->options;
@@ -87,12 +84,12 @@ static void add_devices(struct trace *trace, struct bytes *out)
 
 static void add_argv(struct trace *trace, struct bytes *out)
 {
-	char *cmdline = malloc(CMDLINE_MAX);
+	char *cmdline = malloc(ARGV_BYTES_MAX);
 	int fd = open("/proc/self/cmdline", O_RDONLY | O_CLOEXEC);
 	ssize_t len = 0;
 
 	if (cmdline && fd >= 0)
-		len = read(fd, cmdline, CMDLINE_MAX);
+		len = read(fd, cmdline, ARGV_BYTES_MAX);
 	json_key(out, "argv");
 	argv_write(out, cmdline, len > 0 ? (size_t)len : 0,
 		   trace->options.mask_argv);

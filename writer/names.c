@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "collector/loss.h"
+#include "writer/json.h"
 
 enum {
 	NR_BUCKETS = 4096,
@@ -17,7 +18,12 @@ enum {
 	NAMES_MAX = 65536,
 	MANGLED_MAX = 16 << 10,
 	FULL_MAX = 16 << 10,
+	/* The whole table stands in the file's tail, written at each flush. */
+	NAME_MAX_LEN = 64 << 10,
 };
+
+#define CUT_FORM "... #%016llx"
+#define CUT_LEN (sizeof("... #") - 1 + 16)
 
 /* libstdc++'s demangler without exceptions, iostreams or its own malloc: part
  * of libsupc++.a since gcc 4.3, made for such uses. */
@@ -73,8 +79,7 @@ int names_init(struct names *names, enum name_style style, const char *globs)
 
 static void destroy(struct name *name)
 {
-	if (!name->is_alias && name->text != name->full &&
-	    name->text != name->mangled)
+	if (!name->is_alias && name->text != name->mangled)
 		free(name->text);
 	if (!name->is_alias && name->full != name->mangled)
 		free(name->full);
@@ -120,19 +125,37 @@ static bool is_taken(const struct names *names, const char *text)
 	return false;
 }
 
-/* The short form, told apart from those of other names. */
-static char *distinct_short(const struct names *names, const char *full)
+/* The text that the style asks for. */
+static void add_styled(struct bytes *out, enum name_style style,
+		       const struct name *name)
+{
+	struct bytes text = { 0 };
+
+	if (style == NAMES_SHORT) {
+		name_shorten(name->full, &text);
+		/* Lengths in mangled names count bytes. */
+		json_add_utf8(out, text.data, text.len);
+		bytes_fini(&text);
+	} else if (style == NAMES_FULL) {
+		bytes_add(out, name->full, strlen(name->full));
+	} else {
+		json_add_utf8(out, name->mangled, strlen(name->mangled));
+	}
+}
+
+/* The same, told apart from those of other names. */
+static char *distinct_text(const struct names *names, const struct name *name,
+			   uint64_t hash)
 {
 	struct bytes out = { 0 };
-	uint64_t hash = hash_text(full);
 	size_t len;
-	char digits[16];
+	char digits[20];
 	int width;
 
-	name_shorten(full, &out);
+	add_styled(&out, names->style, name);
 	len = out.len;
 	bytes_add(&out, "", 1);
-	for (width = 4; width <= 12 && !out.is_cut &&
+	for (width = 4; width <= 16 && !out.is_cut &&
 	     is_taken(names, out.data); width += 4) {
 		bytes_cut(&out, len);
 		snprintf(digits, sizeof(digits), " #%0*llx", width,
@@ -159,6 +182,25 @@ static char *full_of(char *mangled)
 	return mangled;
 }
 
+/* What the file can say of it. */
+static char *made_valid(struct name *name, char *full)
+{
+	struct bytes out = { 0 };
+	size_t len = strlen(full);
+
+	if (json_is_utf8(full, len))
+		return full;
+	json_add_utf8(&out, full, len);
+	bytes_add(&out, "", 1);
+	if (out.is_cut) {
+		bytes_fini(&out);
+		return full;
+	}
+	if (full != name->mangled)
+		free(full);
+	return out.data;
+}
+
 /* GPUTRACE_KERNELS: comma-separated globs on any of the forms. */
 static bool is_selected(const char *globs, const struct name *name)
 {
@@ -180,11 +222,13 @@ static bool is_selected(const char *globs, const struct name *name)
 }
 
 /* The same function from another module has the same text. */
-static bool share(struct names *names, struct name *name)
+static bool share(struct names *names, struct name *name, bool is_valid)
 {
 	const struct name *other;
 
 	name->full_hash = hash_text(name->full);
+	if (!is_valid)                  /* others are shown alike */
+		return false;
 	other = names->by_full[name->full_hash % NR_BUCKETS];
 	while (other && (other->full_hash != name->full_hash ||
 			 strcmp(other->full, name->full)))
@@ -199,14 +243,12 @@ static bool share(struct names *names, struct name *name)
 	return true;
 }
 
-static void name_it(struct names *names, struct name *name)
+static void name_it(struct names *names, struct name *name, bool is_valid)
 {
 	struct name **bucket;
 
-	if (names->style == NAMES_SHORT)
-		name->text = distinct_short(names, name->full);
-	else if (names->style == NAMES_FULL)
-		name->text = name->full;
+	name->text = distinct_text(names, name, is_valid ? name->full_hash :
+				   name->hash);
 	if (!name->text)
 		name->text = name->mangled;
 	name->text_hash = hash_text(name->text);
@@ -232,7 +274,10 @@ static uint64_t size_of(const struct name *name)
 static struct name *create(struct names *names, const char *mangled,
 			   uint64_t hash)
 {
+	size_t len = strlen(mangled);
 	struct name *name;
+	char *full;
+	bool is_valid;
 
 	if (names->nr == NAMES_MAX ||
 	    (names->max_bytes && names->bytes >= names->max_bytes))
@@ -241,38 +286,77 @@ static struct name *create(struct names *names, const char *mangled,
 	if (!name)
 		return NULL;
 	name->hash = hash;
-	name->mangled = bytes_copy(mangled, strlen(mangled));
+	name->mangled = bytes_copy(mangled, len);
 	if (!name->mangled) {
 		free(name);
 		return NULL;
 	}
-	name->full = full_of(name->mangled);
-	if (!share(names, name))
-		name_it(names, name);
+	full = full_of(name->mangled);
+	is_valid = json_is_utf8(full, strlen(full));
+	name->full = made_valid(name, full);
+	if (!share(names, name, is_valid))
+		name_it(names, name, is_valid);
 	name->is_selected = is_selected(names->globs, name);
 	names->bytes += size_of(name);
 	return name;
 }
 
-static struct name *by_content(struct names *names, const char *mangled)
+static struct name *find(const struct names *names, const char *mangled,
+			 uint64_t hash)
+{
+	struct name *name;
+
+	for (name = names->buckets[hash % NR_BUCKETS]; name;
+	     name = name->next_in_bucket)
+		if (name->hash == hash && !strcmp(name->mangled, mangled))
+			return name;
+	return NULL;
+}
+
+static struct name *by_text(struct names *names, const char *mangled,
+			    bool is_cut)
 {
 	uint64_t hash = hash_text(mangled);
 	struct name **bucket = &names->buckets[hash % NR_BUCKETS];
-	struct name *name;
+	struct name *name = find(names, mangled, hash);
 
-	for (name = *bucket; name; name = name->next_in_bucket)
-		if (name->hash == hash && !strcmp(name->mangled, mangled))
-			return name;
+	if (name)
+		return name;
 	name = create(names, mangled, hash);
 	if (!name) {
 		loss_add(LOSS_TABLE_FULL, 1);
 		return &names->unknown;
 	}
+	loss_add(LOSS_TEXT_CUT, is_cut);
 	name->next_in_bucket = *bucket;
 	*bucket = name;
 	name->next = names->list;
 	names->list = name;
 	names->nr++;
+	return name;
+}
+
+/* What is too long goes by its beginning and its hash, which is a name that
+ * is not too long. */
+static struct name *by_content(struct names *names, const char *mangled)
+{
+	char *cut;
+	struct name *name;
+	size_t len = NAME_MAX_LEN - CUT_LEN;
+
+	if (strnlen(mangled, NAME_MAX_LEN + 1) <= NAME_MAX_LEN)
+		return by_text(names, mangled, false);
+	cut = malloc(NAME_MAX_LEN + 1);
+	if (!cut)
+		return &names->unknown;
+	while (len > NAME_MAX_LEN - CUT_LEN - 3 &&
+	       ((unsigned char)mangled[len] & 0xC0) == 0x80)
+		len--;
+	memcpy(cut, mangled, len);
+	snprintf(cut + len, CUT_LEN + 1, CUT_FORM,
+		 (unsigned long long)hash_text(mangled));
+	name = by_text(names, cut, true);
+	free(cut);
 	return name;
 }
 

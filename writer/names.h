@@ -19,7 +19,11 @@
  *            array<char*, 3>>
  *
  * Two full names that shorten alike get different shorts: " #" and four hex
- * digits are added to the second.
+ * digits are added to the second.  So do two that differ only in bytes which
+ * are no UTF-8: both full forms have U+FFFD there.
+ *
+ * What is longer than 64 KiB is cut, counted, and ends in "... #" and sixteen
+ * hex digits.  All names together hold max_bytes; then new ones have none.
  * Context: writer thread.
  */
 struct name {
@@ -61,7 +65,7 @@ const struct name *names_get(struct names *names, const char *mangled);
 /* The pointers may mean other names from here on (buffers were recycled). */
 void names_forget_pointers(struct names *names);
 
-/* full into out (short form); see above. */
+/* full into out (short form, at most 120 bytes); see above. */
 void name_shorten(const char *full, struct bytes *out);
 
 /* The full form of a mangled name.  False if it is none, or too long.

@@ -61,18 +61,25 @@ static void add(struct node *node, const struct projection *op)
 	at->nr_ops++;
 }
 
+/* Each operation is added to so many ranges around its launch.  Those further
+ * out, in a program that does not pop, are not told on the GPU. */
+enum { AROUND_MAX = 512 };
+
 void range_project(struct ranges *ranges, uint32_t index, uint32_t turn,
 		   uint64_t launch_ns, const struct projection *op)
 {
 	struct node *node;
+	uint32_t nr = 0;
 
 	if (!is_live(ranges, index, turn))
 		return;
-	for (; index; index = node->parent) {
+	for (; index && nr < AROUND_MAX; index = node->parent, nr++) {
 		node = &ranges->nodes[index];
 		if (node->end_ns > launch_ns && !(node->flags & NODE_DEAD))
 			add(node, op);
 	}
+	if (index)
+		ranges->nodes[index].flags |= NODE_PARTIAL;
 }
 
 void range_expect(struct ranges *ranges, uint32_t index, uint32_t turn,
@@ -119,8 +126,10 @@ static void settle(struct ranges *ranges, uint32_t index, uint32_t *nr)
 
 	node->flags |= NODE_DEAD;
 	ranges->ready[(*nr)++] = index;
-	if (node->parent)
-		ranges->nodes[node->parent].nr_children--;
+	if (!node->parent)
+		return;
+	ranges->nodes[node->parent].nr_children--;
+	ranges->nodes[node->parent].flags |= node->flags & NODE_PARTIAL;
 }
 
 uint32_t ranges_collect(struct ranges *ranges, bool everything,

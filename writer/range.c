@@ -9,19 +9,9 @@
 /* ENDs of 32 bytes in rings of 128 KiB: 4,096 each. */
 enum { NR_EARLY = 4 * 4096 };
 
-struct log_entry {
-	uint64_t start_ns;
-	uint32_t node;
-};
-
-/* What began on one thread, by time; and what of it is open. */
-struct range_log {
-	struct log_entry *entries;
-	uint32_t nr, size;
-	uint32_t cursor;                /* where the last look-up ended */
-	uint32_t *open;                 /* in the order of their starts */
-	uint32_t nr_open, open_size;
-};
+/* Deeper nesting is a push that is never popped: it must not grow into each
+ * write-out, which has all that is open. */
+enum { PUSHED_MAX = 4096 };
 
 int ranges_init(struct ranges *ranges, uint64_t bytes)
 {
@@ -100,7 +90,7 @@ static uint32_t take_node(struct ranges *ranges)
 	return ranges->nr++;
 }
 
-static void give_node(struct ranges *ranges, uint32_t index)
+void range_give_node(struct ranges *ranges, uint32_t index)
 {
 	struct node *node = &ranges->nodes[index];
 	uint32_t turn = node->turn + 1;
@@ -211,11 +201,14 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	struct range_log *log = log_of(thread);
 	uint32_t index = 0;
 
-	if (log && log_has_room(log) && started_has_room(ranges))
+	bool is_started = record->head.kind == RECORD_RANGE_START;
+
+	if (log && (is_started || log->nr_pushed < PUSHED_MAX) &&
+	    log_has_room(log) && started_has_room(ranges))
 		index = take_node(ranges);
 	if (!index || !keep_text(&ranges->nodes[index], record, text)) {
 		if (index)
-			give_node(ranges, index);
+			range_give_node(ranges, index);
 		loss_add(LOSS_TABLE_FULL, 1);
 		return 0;
 	}
@@ -224,8 +217,10 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	link_parent(ranges, index, log);
 	log_insert(log, start_ns, index);
 	log->open[log->nr_open++] = index;
-	if (record->head.kind == RECORD_RANGE_START)
+	if (is_started)
 		ranges->open_started[ranges->nr_started++] = index;
+	else
+		log->nr_pushed++;
 	return index;
 }
 
@@ -246,32 +241,36 @@ uint32_t range_find_pushed(const struct ranges *ranges,
 	return 0;
 }
 
-uint32_t range_find_deeper(const struct ranges *ranges,
-			   const struct cpu_thread *thread,
-			   const struct nvtx_domain *domain, uint64_t level)
+/* domain NULL: of any. */
+static uint32_t innermost(const struct ranges *ranges,
+			  const struct range_log *log,
+			  const struct nvtx_domain *const *domain)
 {
-	const struct range_log *log = thread->log;
 	const struct node *node;
 	uint32_t i;
 
 	for (i = log ? log->nr_open : 0; i-- > 0;) {
 		node = &ranges->nodes[log->open[i]];
-		if (!(node->flags & NODE_STARTED) && node->domain == domain)
-			return node->id >= level ? log->open[i] : 0;
+		if (!(node->flags & NODE_STARTED) &&
+		    (!domain || node->domain == *domain))
+			return log->open[i];
 	}
 	return 0;
+}
+
+uint32_t range_find_deeper(const struct ranges *ranges,
+			   const struct cpu_thread *thread,
+			   const struct nvtx_domain *domain, uint64_t level)
+{
+	uint32_t index = innermost(ranges, thread->log, &domain);
+
+	return index && ranges->nodes[index].id >= level ? index : 0;
 }
 
 uint32_t range_innermost_pushed(const struct ranges *ranges,
 				const struct cpu_thread *thread)
 {
-	const struct range_log *log = thread->log;
-	uint32_t i;
-
-	for (i = log ? log->nr_open : 0; i-- > 0;)
-		if (!(ranges->nodes[log->open[i]].flags & NODE_STARTED))
-			return log->open[i];
-	return 0;
+	return innermost(ranges, thread->log, NULL);
 }
 
 uint32_t range_find_started(const struct ranges *ranges, uint64_t id)
@@ -345,7 +344,9 @@ void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 	node->flags |= NODE_CLOSED;
 	if (node->flags & NODE_STARTED)
 		remove_index(ranges->open_started, &ranges->nr_started, index);
-	else if (holds_open(ranges, node))
+	else
+		log->nr_pushed--;
+	if (!(node->flags & NODE_STARTED) && holds_open(ranges, node))
 		node->flags |= NODE_CROSSES;
 	remove_index(log->open, &log->nr_open, index);
 }
@@ -436,47 +437,4 @@ const char *range_name(const struct node *node, uint32_t *len)
 {
 	*len = node->string ? node->string->len : node->text_len;
 	return node->string ? node->string->text : node->text;
-}
-
-/* ---- Forgetting ---- */
-
-/* What is dead hands its place in the log to what was around it. */
-static void compact(const struct ranges *ranges, struct range_log *log)
-{
-	uint32_t i, node, nr = 0, last = 0;
-
-	for (i = 0; i < log->nr; i++) {
-		node = log->entries[i].node;
-		while (node && ranges->nodes[node].flags & NODE_DEAD)
-			node = ranges->nodes[node].parent;
-		if (node == last)
-			continue;
-		log->entries[nr].start_ns = log->entries[i].start_ns;
-		log->entries[nr++].node = node;
-		last = node;
-	}
-	log->nr = nr;
-	log->cursor = 0;
-}
-
-void ranges_sweep(struct ranges *ranges, struct cpu_threads *threads)
-{
-	struct cpu_thread *thread;
-	uint32_t i;
-
-	if (!ranges->ready_size)
-		return;
-	for (thread = threads->list; thread; thread = thread->next) {
-		if (!thread->log)
-			continue;
-		compact(ranges, thread->log);
-		if (thread->is_gone && !thread->log->nr &&
-		    !thread->log->nr_open) {
-			range_log_destroy(thread->log);
-			thread->log = NULL;
-		}
-	}
-	for (i = 0; i < ranges->ready_size; i++)
-		give_node(ranges, ranges->ready[i]);
-	ranges->ready_size = 0;
 }

@@ -32,6 +32,21 @@
  */
 #define RANGE_OPEN UINT64_MAX
 
+struct log_entry {
+	uint64_t start_ns;
+	uint32_t node;
+};
+
+/* What began on one thread, by time; and what of it is open. */
+struct range_log {
+	struct log_entry *entries;
+	uint32_t nr, size;
+	uint32_t cursor;                /* where the last look-up ended */
+	uint32_t *open;                 /* in the order of their starts */
+	uint32_t nr_open, open_size;
+	uint32_t nr_pushed;             /* of `open` */
+};
+
 /* What a range did on one stream. */
 struct projection {
 	struct projection *next;
@@ -51,6 +66,8 @@ enum {
 	NODE_ENDING = 1 << 4,
 	NODE_ENDED = 1 << 5,
 	NODE_CLOSED = 1 << 6,
+	NODE_PARTIAL = 1 << 7,          /* not all that was launched inside is
+					 * in its projections */
 };
 
 struct node {
@@ -143,6 +160,9 @@ void range_expect(struct ranges *ranges, uint32_t index, uint32_t turn,
 uint32_t ranges_collect(struct ranges *ranges, bool everything,
 			uint64_t now_ns, const uint32_t **list);
 void ranges_sweep(struct ranges *ranges, struct cpu_threads *threads);
+
+/* Frees a node for the next range. */
+void range_give_node(struct ranges *ranges, uint32_t index);
 
 const char *range_name(const struct node *node, uint32_t *len);
 

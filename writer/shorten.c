@@ -285,14 +285,30 @@ static bool shorten_mangled(const char *mangled, struct bytes *out)
 	return name;
 }
 
+/* Between two characters: at most three bytes belong to the one before. */
+static void cut(struct bytes *out, size_t from)
+{
+	size_t len = from + SHORT_MAX - 3;
+
+	if (out->len <= from + SHORT_MAX)
+		return;
+	while (len > from + SHORT_MAX - 6 &&
+	       ((unsigned char)out->data[len] & 0xC0) == 0x80)
+		len--;
+	bytes_cut(out, len);
+	bytes_add(out, "...", 3);
+}
+
 void name_shorten(const char *full, struct bytes *out)
 {
 	const char *end = full + strlen(full);
 	struct reader in = { .out = out };
 	size_t from = out->len;
 
-	if (shorten_mangled(full, out))
+	if (shorten_mangled(full, out)) {
+		cut(out, from);
 		return;
+	}
 	in.end = parameters_of(full, end);
 	in.at = name_of(full, in.end);
 	while (in.at < in.end) {
@@ -301,13 +317,7 @@ void name_shorten(const char *full, struct bytes *out)
 		if (in.at < in.end)
 			add(&in, in.at++, 1);
 	}
-	if (out->len - from > SHORT_MAX) {
-		bytes_cut(out, from + SHORT_MAX - 3);
-		while (out->len > from &&
-		       ((unsigned char)out->data[out->len] & 0xC0) == 0x80)
-			out->len--;
-		bytes_add(out, "...", 3);
-	}
 	if (out->len == from)
 		bytes_add(out, full, (size_t)(end - full));
+	cut(out, from);
 }

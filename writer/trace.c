@@ -127,6 +127,7 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	memset(trace, 0, sizeof(*trace));
 	trace->start_ns = clock_now_ns();
 	trace->base_ns = trace->start_ns - BASE_BEFORE_NS;
+	trace->last_ns = UINT64_MAX;
 	identify(trace);
 	err = copy_options(&trace->options, options);
 	if (!err)

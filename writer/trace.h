@@ -48,6 +48,7 @@ struct trace {
 	struct writer_options options;
 	uint32_t pid;
 	uint64_t start_ns, base_ns;
+	uint64_t last_ns;               /* no true time is later: drain.c */
 	char host[128], program[128], run_id[24];
 
 	struct bytes out;               /* events not yet in the sink */
@@ -152,7 +153,8 @@ bool windows_hold(const struct trace *trace, uint64_t t_ns);
 
 /* ---- event.c: what all encoders share ---- */
 
-/* Checks times; counts what cannot be written. */
+/* Checks times; counts what cannot be written: without time (0, 2^63 and the
+ * like), reversed, before the base, later than now. */
 bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns);
 
 /* {"ph":"X","cat":C,"name":N,"pid":P,"tid":T,"ts":S,"dur":D,"args":{

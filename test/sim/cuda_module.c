@@ -60,9 +60,25 @@ static void read_parameters(CUfunction f, const char *open)
 	free(list);
 }
 
+/* SIM_NAME_HEX: hex_6122 is a" */
+static const char *decoded(const char *hex)
+{
+	char *out = calloc(1, strlen(hex) / 2 + 1);
+	char digits[3] = "";
+
+	for (size_t i = 0; hex[2 * i] && hex[2 * i + 1]; i++) {
+		memcpy(digits, hex + 2 * i, 2);
+		out[i] = (char)strtoul(digits, NULL, 16);
+	}
+	return out;
+}
+
 /* SIM_NAME_BYTES, SIM_NAME_RAW: names that no compiler would make. */
 static const char *shown_name(const char *name)
 {
+	if (sim_env_number("SIM_NAME_HEX", 0) && !strncmp(name, "hex_", 4))
+		return decoded(name + 4);
+
 	size_t wanted = sim_env_number("SIM_NAME_BYTES", 0);
 	bool raw = sim_env_number("SIM_NAME_RAW", 0);
 	size_t n = strlen(name);

@@ -123,6 +123,24 @@ uint64_t sim_cupti_time(uint64_t monotonic)
 	return time;
 }
 
+/* SIM_CLOCK_PPM, SIM_CLOCK_JUMP_MS: the device's clock against the CPU's. */
+uint64_t sim_gpu_time(uint64_t monotonic)
+{
+	static _Atomic uint64_t first;
+	static _Atomic int64_t ppm, jump_ns;
+	uint64_t none = 0;
+	int64_t past;
+
+	if (atomic_compare_exchange_strong(&first, &none, monotonic)) {
+		ppm = (int64_t)sim_env_number("SIM_CLOCK_PPM", 0);
+		jump_ns = (int64_t)sim_env_number("SIM_CLOCK_JUMP_MS", 0) *
+			1000000;
+	}
+	past = (int64_t)(monotonic - atomic_load(&first));
+	past += past / 1000000 * ppm + (past > 1000000000 ? jump_ns : 0);
+	return sim_cupti_time(atomic_load(&first) + (uint64_t)past);
+}
+
 SIM_EXPORT CUptiResult CUPTIAPI cuptiGetTimestamp(uint64_t *out)
 {
 	if (!out)

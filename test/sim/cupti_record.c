@@ -19,20 +19,28 @@ static unsigned int kernel_kind(void)
 		CUPTI_ACTIVITY_KIND_KERNEL : 0;
 }
 
-/* SIM_TIMES=zero@N or reversed@N */
-static void spoil_times(CUpti_ActivityKernel10 *k, unsigned int nth)
+/* SIM_TIMES and SIM_API_TIMES: HOW@N. */
+static void spoil_times(const char *variable, uint64_t *start, uint64_t *end,
+			unsigned int nth)
 {
-	const char *how = getenv("SIM_TIMES"), *at = how ? strchr(how, '@') : 0;
+	const char *how = getenv(variable), *at = how ? strchr(how, '@') : 0;
 	unsigned long every = at ? strtoul(at + 1, NULL, 10) : 1;
-	uint64_t start = k->start;
+	uint64_t was = *start;
 
 	if (!how || !every || nth % every)
 		return;
 	if (!strncmp(how, "zero", 4)) {
-		k->start = k->end = k->completed = 0;
+		*start = *end = 0;
 	} else if (!strncmp(how, "reversed", 8)) {
-		k->start = k->end;
-		k->end = k->completed = start;
+		*start = *end;
+		*end = was;
+	} else if (!strncmp(how, "sentinel", 8)) {
+		*start = *end = (uint64_t)1 << 63;
+	} else if (!strncmp(how, "ones", 4)) {
+		*end = UINT64_MAX;
+	} else if (!strncmp(how, "early", 5)) {
+		*start -= 3600000000000u;
+		*end -= 3600000000000u;
 	}
 }
 
@@ -59,9 +67,9 @@ static void add_kernel(const struct sim_op *op, unsigned int kind)
 	unsigned int nth = atomic_fetch_add(&count, 1) + 1;
 	uint64_t end = op->end;
 	CUpti_ActivityKernel10 k = {
-		.kind = kind, .start = sim_cupti_time(op->start),
-		.end = sim_cupti_time(op->end), .deviceId = op->device,
-		.completed = sim_cupti_time(op->end), .gridId = nth,
+		.kind = kind, .start = sim_gpu_time(op->start),
+		.end = sim_gpu_time(op->end), .deviceId = op->device,
+		.completed = sim_gpu_time(op->end), .gridId = nth,
 		.contextId = op->context, .streamId = op->stream,
 		.correlationId = op->correlation, .name = op->name,
 		.launchType = (uint8_t)op->launch_type,
@@ -74,7 +82,8 @@ static void add_kernel(const struct sim_op *op, unsigned int kind)
 	fill_sizes(&k, op);
 	if (sim_latency_times())
 		k.queued = k.submitted = k.start - 2000;
-	spoil_times(&k, nth);
+	spoil_times("SIM_TIMES", &k.start, &k.end, nth);
+	k.completed = k.end;
 	if (nth == sim_env_number("SIM_KEEP_OPEN", 0))
 		end = UINT64_MAX;
 	sim_record_add(&k, end);
@@ -87,8 +96,8 @@ static void add_copy(const struct sim_op *op)
 		.copyKind = (uint8_t)op->copy_kind,
 		.srcKind = (uint8_t)op->src_kind,
 		.dstKind = (uint8_t)op->dst_kind, .flags = op->async,
-		.bytes = op->bytes, .start = sim_cupti_time(op->start),
-		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.bytes = op->bytes, .start = sim_gpu_time(op->start),
+		.end = sim_gpu_time(op->end), .deviceId = op->device,
 		.contextId = op->context, .streamId = op->stream,
 		.correlationId = op->correlation, .graphId = op->graph,
 		.graphNodeId = op->graph_node, .channelID = op->channel,
@@ -104,8 +113,8 @@ static void add_peer_copy(const struct sim_op *op)
 		.kind = CUPTI_ACTIVITY_KIND_MEMCPY2,
 		.copyKind = (uint8_t)op->copy_kind, .srcKind = 3, .dstKind = 3,
 		.flags = op->async, .bytes = op->bytes,
-		.start = sim_cupti_time(op->start),
-		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.start = sim_gpu_time(op->start),
+		.end = sim_gpu_time(op->end), .deviceId = op->device,
 		.contextId = op->context, .streamId = op->stream,
 		.srcDeviceId = op->src_device, .srcContextId = op->src_context,
 		.dstDeviceId = op->dst_device, .dstContextId = op->dst_context,
@@ -121,8 +130,8 @@ static void add_set(const struct sim_op *op)
 {
 	CUpti_ActivityMemset4 m = {
 		.kind = CUPTI_ACTIVITY_KIND_MEMSET, .value = op->value,
-		.bytes = op->bytes, .start = sim_cupti_time(op->start),
-		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.bytes = op->bytes, .start = sim_gpu_time(op->start),
+		.end = sim_gpu_time(op->end), .deviceId = op->device,
 		.contextId = op->context, .streamId = op->stream,
 		.correlationId = op->correlation, .flags = op->async,
 		.memoryKind = (uint16_t)op->dst_kind, .graphId = op->graph,
@@ -138,8 +147,8 @@ static void add_graph(const struct sim_op *op)
 	CUpti_ActivityGraphTrace2 g = {
 		.kind = CUPTI_ACTIVITY_KIND_GRAPH_TRACE,
 		.correlationId = op->correlation,
-		.start = sim_cupti_time(op->start),
-		.end = sim_cupti_time(op->end), .deviceId = op->device,
+		.start = sim_gpu_time(op->start),
+		.end = sim_gpu_time(op->end), .deviceId = op->device,
 		.graphId = op->graph, .contextId = op->context,
 		.streamId = op->stream, .endDeviceId = op->device,
 		.endContextId = op->context,
@@ -202,6 +211,7 @@ static void add_external(const struct sim_call *c)
 /* The call inside a runtime call leaves no record, whatever is enabled. */
 static void on_leave(struct sim_call *c, unsigned int result)
 {
+	static atomic_uint count;
 	CUpti_ActivityAPI a = {
 		.kind = c->domain == CUPTI_CB_DOMAIN_DRIVER_API ?
 			CUPTI_ACTIVITY_KIND_DRIVER : CUPTI_ACTIVITY_KIND_RUNTIME,
@@ -214,6 +224,8 @@ static void on_leave(struct sim_call *c, unsigned int result)
 	if (c->outer || !sim_api_is_on(c->domain, c->cbid))
 		return;
 	a.end = sim_cupti_now();
+	spoil_times("SIM_API_TIMES", &a.start, &a.end,
+		    atomic_fetch_add(&count, 1) + 1);
 	add_external(c);
 	sim_record_add(&a, 0);
 }

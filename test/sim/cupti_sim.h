@@ -79,6 +79,8 @@ bool sim_attribute_zeroed(void);
 /* cupti_clock.c */
 uint64_t sim_cupti_now(void);
 uint64_t sim_cupti_time(uint64_t monotonic);
+/* The same for work on the device, whose clock may be another. */
+uint64_t sim_gpu_time(uint64_t monotonic);
 void sim_cupti_clock_check(void);
 
 /* cupti_record.c */

@@ -21,14 +21,21 @@
  *                          that needs the process gives 39, subscribe_v2 NAME
  *   SIM_KEEP_OPEN=N        the record of the N-th kernel (from 1) never
  *                          completes
- *   SIM_TIMES=zero@N, SIM_TIMES=reversed@N    each N-th kernel record has
- *                          times 0, or end < start
+ *   SIM_TIMES=HOW@N        each N-th kernel record has wrong times: HOW is
+ *                          zero (both 0), reversed (end < start), sentinel
+ *                          (both 2^63), ones (end 2^64 - 1), early (1 h ago)
+ *   SIM_API_TIMES=HOW@N    the same for the records of calls
+ *   SIM_CLOCK_PPM=N        the device's clock is so much faster (negative:
+ *                          slower) than the CPU's
+ *   SIM_CLOCK_JUMP_MS=N    and jumps by so much, a second after the first work
  *   SIM_LATE_MS=N          a completed buffer is handed over N ms late
  *   SIM_FLUSH_MS=N         each flush takes N ms more, as behind a lock of the
  *                          driver
  *   SIM_DISK_MS=N          each pwrite() of the process takes N ms more
  *   SIM_NAME_BYTES=N       kernel names are stretched to N bytes
  *   SIM_NAME_RAW=1         kernel names hold every byte from 1 to 255
+ *   SIM_NAME_HEX=1         a kernel `hex_...` is called by the bytes that
+ *                          follow as hex digits
  *   SIM_SILENT_AFTER=N     after the N-th cuptiActivityDisable of a kernel
  *                          kind no record is written any more
  *   SIM_NO_KERNELS=N       from the N-th kernel on (from 1) no kernel has a

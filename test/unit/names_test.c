@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "collector/loss.h"
 #include "test/check.h"
+#include "writer/json.h"
 
 static void expect_short(const char *full, const char *want)
 {
@@ -225,8 +227,56 @@ static void test_table(void)
 	names_fini(&names);
 }
 
+static char *of_many(char byte, size_t len, const char *end)
+{
+	char *text = malloc(len + strlen(end) + 1);
+
+	memset(text, byte, len);
+	strcpy(text + len, end);
+	return text;
+}
+
+/* In each style: names that differ only in what is no UTF-8, or far behind,
+ * stay different; a kept name is found again by what is kept. */
+static void test_odd_names(enum name_style style)
+{
+	char *ends[] = { of_many('x', 70000, "a"), of_many('x', 70000, "b"),
+			 of_many('\xff', 3, ""), of_many('\xfe', 3, ""),
+			 of_many('\x80', 70000, ""), of_many('(', 65000, "") };
+	const struct name *found[6], *again;
+	uint64_t nr_cut = loss_get(LOSS_TEXT_CUT);
+	struct names names;
+	int i, j;
+
+	CHECK_EQ(names_init(&names, style, NULL), 0);
+	for (i = 0; i < 6; i++) {
+		found[i] = names_get(&names, ends[i]);
+		again = names_get(&names, found[i]->mangled);
+		CHECK(again == found[i] && names_get(&names, ends[i]) == again);
+		CHECK(json_is_utf8(again->text, strlen(again->text)));
+		CHECK(json_is_utf8(again->full, strlen(again->full)));
+		for (j = 0; j < i; j++)
+			CHECK(strcmp(found[j]->text, found[i]->text));
+	}
+	CHECK_EQ(loss_get(LOSS_TEXT_CUT), nr_cut + 3);
+	CHECK_EQ(strlen(found[0]->mangled), 65536);
+	CHECK(!strcmp(found[2]->full, "\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd"));
+	CHECK(!strcmp(found[5]->full, ends[5]));
+	/* No more than the bound; what is known stays so. */
+	names.max_bytes = names.bytes;
+	CHECK(!strcmp(names_get(&names, "another kernel")->text,
+		      "unknown kernel"));
+	CHECK(names_get(&names, ends[1]) == found[1]);
+	names_fini(&names);
+	for (i = 0; i < 6; i++)
+		free(ends[i]);
+}
+
 int main(void)
 {
+	test_odd_names(NAMES_SHORT);
+	test_odd_names(NAMES_FULL);
+	test_odd_names(NAMES_MANGLED);
 	test_short();
 	test_long();
 	test_full();

@@ -7,12 +7,15 @@
 #include "collector/nvtx.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "collector/clock.h"
+#include "collector/loss.h"
 #include "collector/nvtx_record.h"
 #include "collector/nvtx_text.h"
 #include "collector/ring.h"
+#include "collector/started_ranges.h"
 #include "collector/thread.h"
 #include "collector/window.h"
 #include "test/check.h"
@@ -110,6 +113,47 @@ static void test_deep(void)
 	window_close();
 }
 
+/* Each domain has levels of its own, also where they are only counted: what
+ * NVTX's documentation says of nvtxDomainRangePop. */
+static void test_deep_domains(void)
+{
+	const struct nvtx_domain *domains[40];
+	char name[16];
+	int i, d;
+
+	for (d = 0; d < 40; d++) {
+		snprintf(name, sizeof name, "deep %d", d);
+		domains[d] = nvtx_domain_create(name, strlen(name));
+	}
+	window_open();
+	CHECK_EQ(push(domains[1], "kept"), 0);
+	for (i = 0; i < 1000; i++)
+		CHECK_EQ(push(domains[0], "deep"), i);
+	CHECK_EQ(push(domains[1], "beyond"), 1);
+	CHECK_EQ(push(domains[2], "beyond"), 0);
+	for (i = 0; i < 700; i++)
+		CHECK_EQ(nvtx_pop(domains[0]), 999 - i);
+	CHECK_EQ(nvtx_pop(domains[1]), 1);
+	CHECK_EQ(nvtx_pop(domains[1]), 0);
+	CHECK_EQ(nvtx_pop(domains[1]), -1);
+	for (i = 300; i-- > 0;)
+		CHECK_EQ(nvtx_pop(domains[0]), i);
+	CHECK_EQ(nvtx_pop(domains[2]), 0);
+	CHECK_EQ(nvtx_pop(domains[2]), -1);
+	/* Popped below others, there is room again, but not in turn. */
+	for (i = 0; i < 300; i++)
+		CHECK_EQ(push(NULL, "deep"), i);
+	for (d = 0; d < 40; d++)
+		CHECK_EQ(push(domains[d], "many"), d < 31 ? 0 : d - 30);
+	for (d = 40; d-- > 0;)
+		CHECK(nvtx_pop(domains[d]) >= 0);
+	for (i = 300; i-- > 0;)
+		CHECK_EQ(nvtx_pop(NULL), i);
+	CHECK_EQ(nvtx_pop(NULL), -1);
+	drain();
+	window_close();
+}
+
 static void test_long_text(void)
 {
 	struct ring *ring = thread_ring(thread_self());
@@ -162,10 +206,75 @@ static void test_started(void)
 	window_close();
 }
 
+static size_t nr_records(const uint8_t *bytes, size_t size)
+{
+	size_t nr = 0, at;
+
+	for (at = 0; at < size; nr++)
+		at += ((const struct record *)(const void *)(bytes + at))->size;
+	return nr;
+}
+
+/* 300 open ranges with a long name each, and one that holds its slot for all
+ * of the 5,000 others. */
+static void test_long_started(void)
+{
+	static uint8_t copy[4 << 20];
+	static uint64_t ids[300];
+	struct nvtx_message message = { 0 };
+	const struct range_record *record = (const void *)copy;
+	char text[3000];
+	uint64_t first;
+	uint32_t epoch;
+	size_t size;
+
+	nvtx_set_text(&message, "first");
+	first = nvtx_start(&message);
+	memset(text, 'y', sizeof text);
+	text[sizeof text - 1] = 0;
+	nvtx_set_text(&message, text);
+	for (int i = 0; i < 5000; i++) {
+		uint64_t id = nvtx_start(&message);
+
+		epoch = window_epoch();
+		CHECK(started_ranges_old(id, epoch + 1) > 3000);
+		nvtx_end(id);
+	}
+	nvtx_end(first);
+	for (int i = 0; i < 300; i++)
+		ids[i] = nvtx_start(&message);
+	epoch = window_open();
+	size = nvtx_carry_started(epoch, copy, sizeof copy);
+	CHECK_EQ(nr_records(copy, size), 300);
+	CHECK(has_text(record, text) && !(record->flags & RECORD_CUT));
+	size = 0;
+	for (int i = 0; i < 300; i++) {
+		size += record->flags & RECORD_CUT ? 1 : 0;
+		record = (const void *)((const uint8_t *)record +
+					record->head.size);
+	}
+	CHECK_EQ(size, 300 - STARTED_LONGS);
+	nvtx_end(UINT64_MAX);
+	for (int i = 0; i < 300; i++) {
+		nvtx_end(ids[i]);
+		nvtx_end(ids[i]);
+		drain();
+	}
+	CHECK_EQ(nvtx_carry_started(epoch + 2, copy, sizeof copy), 0);
+	drain();
+	window_close();
+}
+
 static void test_wide(void)
 {
+	const wchar_t pair[] = { 0xd83d, 0xde00, 0xd83d, 'x', 0xde00, 0 };
 	char out[64];
 	size_t n;
+
+	/* Surrogates: two are U+1F600, one is none. */
+	n = nvtx_utf8(out, sizeof out, pair);
+	CHECK_EQ(n, 11);
+	CHECK(!memcmp(out, "\xf0\x9f\x98\x80\xef\xbf\xbdx\xef\xbf\xbd", 11));
 
 	/* U+00E9, U+20AC, U+1F600 as UTF-8, from the Unicode standard. */
 	n = nvtx_utf8(out, sizeof out, L"\u00e9\u20ac\U0001F600");
@@ -178,12 +287,41 @@ static void test_wide(void)
 static void test_texts(void)
 {
 	const struct nvtx_domain *d = nvtx_domain_create("lib", 3);
+	uint64_t nr_cut = loss_get(LOSS_TEXT_CUT);
+	static char text[6000];
+
+	/* Cut between two characters of 2 bytes each; an odd one before. */
+	memset(text, 'x', sizeof text - 1);
+	for (size_t i = 1; i + 2 < sizeof text; i += 2)
+		memcpy(text + i, "\xc3\xa9", 2);
+	CHECK_EQ(nvtx_string_create(d, text, 5000)->len, RECORD_TEXT_MAX - 1);
+	CHECK(nvtx_string_create(d, text, 5000)->is_cut);
+	CHECK(loss_get(LOSS_TEXT_CUT) > nr_cut);
 
 	CHECK(d == nvtx_domain_create("lib", 3));
 	CHECK(d != nvtx_domain_create("libx", 4));
 	CHECK(nvtx_string_create(d, "a", 1) == nvtx_string_create(d, "a", 1));
 	CHECK(nvtx_string_create(d, "a", 1) !=
 	      nvtx_string_create(NULL, "a", 1));
+}
+
+/* A name for each request: no call may look through more and more of them
+ * (it was so for domains and categories). */
+static void test_many_texts(void)
+{
+	struct nvtx_domain *d = nvtx_domain_create("many", 4), *last = NULL;
+	uint64_t nr_lost = loss_get(LOSS_TABLE_FULL);
+	char name[32];
+
+	for (uint32_t i = 0; i < 20000; i++) {
+		snprintf(name, sizeof name, "text %u", i);
+		nvtx_category_name(d, i, name, strlen(name));
+		last = nvtx_domain_create(name, strlen(name));
+	}
+	CHECK(last && last->recorded && last->len);
+	CHECK(nvtx_domain_create("many", 4) == d);
+	CHECK(loss_get(LOSS_TABLE_FULL) - nr_lost >=
+	      40000 - NVTX_DOMAINS_MAX - NVTX_CATEGORIES_MAX);
 }
 
 int main(void)
@@ -193,9 +331,12 @@ int main(void)
 	drain();                        /* whose records follow */
 	test_window();
 	test_deep();
+	test_deep_domains();
 	test_long_text();
 	test_started();
+	test_long_started();
 	test_wide();
 	test_texts();
+	test_many_texts();
 	return check_result();
 }
