@@ -75,6 +75,9 @@ static void say_summary(uint64_t started_ns)
 		log_line(LOG_WARN, "%s: %llu kernels, %llu lost",
 			 summary.path, (unsigned long long)summary.kernels,
 			 (unsigned long long)lost);
+	else if (lost && !loss_get(LOSS_WRITE)) /* that is said already */
+		log_line(LOG_WARN, "nothing was written: %llu lost",
+			 (unsigned long long)lost);
 	for (int i = 0; lost && i < LOSS_NR; i++)
 		if (loss_get(i))
 			log_line(LOG_INFO, "lost: %s: %llu", loss_key(i),
@@ -174,7 +177,9 @@ static void attach_now(void)
 	log_line(LOG_INFO, "attached to pid %d, CUPTI %u from %s",
 		 (int)getpid(), cupti_api_version(), cupti_api_path());
 	atomic_store(&state, ON);
-	atexit(at_exit);
+	if (atexit(at_exit))
+		log_line(LOG_WARN, "no memory to see the program's end: the "
+			 "file will end with the last flush before it");
 }
 
 /* On the program's thread: errno is kept, and a cancellation of the thread does
