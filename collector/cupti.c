@@ -248,6 +248,20 @@ static void set_attribute(CUpti_ActivityAttribute attribute, uint8_t value)
 	(void)cupti_api()->ActivitySetAttribute(attribute, &size, &value);
 }
 
+static void set_thread_ids(void)
+{
+	static bool is_said;
+
+	if (is_said || (cupti_api()->SetThreadIdType &&
+			!cupti_api()->SetThreadIdType(
+				CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM)))
+		return;
+	is_said = true;
+	log_line(LOG_WARN, "CUPTI does not tell the system's thread ids: calls "
+		 "are on lanes of their own, apart from the ranges of their "
+		 "threads");
+}
+
 /*
  * At each start anew: another client (torch.profiler) that came in between has
  * put its own callbacks and attributes in the place of ours.
@@ -263,9 +277,7 @@ static int register_buffers(void)
 	if (cupti_api_version() >= 21) /* 12.3 */
 		set_attribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER,
 			      1);
-	if (cupti_api()->SetThreadIdType)
-		cupti_api()->SetThreadIdType(
-			CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	set_thread_ids();
 	result = cupti_api()->ActivityRegisterCallbacks(buffer_requested,
 							buffer_completed);
 	return cupti_kinds_explain(result, "no activities");
@@ -290,8 +302,10 @@ int cupti_attach(const struct cupti_options *given)
 	cupti_kinds_select(&options);
 	/* Once for the life of the process, before any kind is on: a second
 	 * time damages the first times of the next session. */
-	if (cupti_api()->ActivityRegisterTimestampCallback)
-		cupti_api()->ActivityRegisterTimestampCallback(timestamp);
+	if (!cupti_api()->ActivityRegisterTimestampCallback ||
+	    cupti_api()->ActivityRegisterTimestampCallback(timestamp))
+		log_line(LOG_WARN, "CUPTI does not take our clock: its times "
+			 "and those of the ranges can be apart");
 	if (options.on_profiler_api)
 		error = subscribe_profiler_api();
 	if (error)
