@@ -160,10 +160,14 @@ static const char *make_name(bool is_runtime, uint32_t cbid)
 const char *activity_api_name(bool is_runtime, uint32_t cbid)
 {
 	const char *fallback = is_runtime ? "cudaUnknown" : "cuUnknown";
+	const char *full;
 
 	if (cbid >= API_CBID_MAX)
 		return fallback;
 	if (!names[is_runtime][cbid])
 		names[is_runtime][cbid] = make_name(is_runtime, cbid);
-	return names[is_runtime][cbid] ? names[is_runtime][cbid] : fallback;
+	if (names[is_runtime][cbid])
+		return names[is_runtime][cbid];
+	full = cupti_name(is_runtime, cbid);    /* without memory */
+	return full ? full : fallback;
 }

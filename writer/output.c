@@ -62,6 +62,18 @@ static void stop(struct trace *trace)
 	trace->is_stopped = true;
 }
 
+/* Each sink says itself what went wrong, but for memory: that is said once. */
+static bool succeeds(struct trace *trace, int error)
+{
+	if (error != -ENOMEM || trace->lacks_memory)
+		return !error;
+	trace->lacks_memory = true;
+	log_line(LOG_WARN, "no memory to write %s; %s; set GPUTRACE_BUFFER to "
+		 "less", trace->path[0] ? trace->path : trace->options.out,
+		 trace->nr_bytes ? "it may lack its end" : "there is no file");
+	return false;
+}
+
 /* As many as stay, and the one that goes. */
 static uint32_t nr_parts(const struct trace *trace)
 {
@@ -145,6 +157,7 @@ static void begin_part(struct trace *trace)
 	free(part->path);
 	part->path = bytes_copy(trace->path, strlen(trace->path));
 	part->nr_events = 0;
+	trace->nr_bytes = 0;            /* the file is not there yet */
 }
 
 static bool open_sink(struct trace *trace)
@@ -168,7 +181,8 @@ static bool open_sink(struct trace *trace)
 	}
 	begin_part(trace);
 	meta_head(trace, &head);
-	if (head.is_cut || sink_append(trace->sink, &head))
+	if (!succeeds(trace, head.is_cut ? -ENOMEM :
+		      sink_append(trace->sink, &head)))
 		stop(trace);
 	bytes_fini(&head);
 	return trace->sink;
@@ -182,7 +196,7 @@ static bool commit(struct trace *trace, bool is_last)
 	if (trace->tail.is_cut)
 		return false;
 	trace->tail_len = trace->tail.len;
-	if (sink_commit(trace->sink, &trace->tail)) {
+	if (!succeeds(trace, sink_commit(trace->sink, &trace->tail))) {
 		stop(trace);
 		return false;
 	}
@@ -217,9 +231,11 @@ static bool is_full(const struct trace *trace)
 
 static void append(struct trace *trace)
 {
-	if (trace->out.is_cut || !open_sink(trace) ||
-	    sink_append(trace->sink, &trace->out)) {
-		if (trace->sink && !trace->out.is_cut)
+	bool is_whole = succeeds(trace, trace->out.is_cut ? -ENOMEM : 0);
+
+	if (!is_whole || !open_sink(trace) ||
+	    !succeeds(trace, sink_append(trace->sink, &trace->out))) {
+		if (trace->sink && is_whole)
 			stop(trace);
 		drop_events(trace);
 		return;
@@ -243,7 +259,10 @@ void output_commit(struct trace *trace, bool is_last)
 {
 	if (trace->out.len || trace->out.is_cut)
 		append(trace);
-	if (trace->sink && (trace->has_new || is_last ||
-			    trace->nr_events != trace->nr_offered))
-		(void)commit(trace, is_last);
+	if (!trace->sink || !(trace->has_new || is_last ||
+			      trace->nr_events != trace->nr_offered))
+		return;
+	/* Where the tail was cut the next commit tries again. */
+	if (!commit(trace, is_last) && is_last && trace->sink)
+		(void)succeeds(trace, -ENOMEM);
 }

@@ -51,6 +51,7 @@ struct trace {
 	char first_path[4096];
 	bool is_pattern;                /* never takes another run's place */
 	bool is_stopped;                /* no output any more */
+	bool lacks_memory;              /* and that is said */
 	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;
