@@ -3,6 +3,7 @@
 # make            everything, in $(O); sets up what is missing first
 # make demo       trace a program, check the trace, show it
 # make check      all tests (no GPU needed)      make bench    benchmarks
+# make fuzz       SECONDS=60 each fuzzer      make faults   every call fails
 # make install    PREFIX=/usr/local DESTDIR=     make clean
 #
 # V=1 shows commands; O=DIR builds elsewhere; ARCH=aarch64 cross-builds;
@@ -80,7 +81,8 @@ FUZZ    := $(FUZZ_C:test/fuzz/%.c=$(O)/fuzz/%)
 PRODUCT := $(O)/libgputrace.so $(O)/gputrace
 
 all: $(PRODUCT) $(if $(ARCH),,$(SIM) $(HOST) $(BENCH))
-tests: all $(UNIT) $(FUZZ)
+FAULTS  := $(if $(ARCH),,$(O)/faults/libfaults.so)
+tests: all $(UNIT) $(FUZZ) $(FAULTS)
 
 $(SETUP): tools/setup.sh
 	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
@@ -157,6 +159,13 @@ $(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(filter-out %/gputrace.o,$(TOOL_O))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ $(CORE_LIBS)
 
+# Makes calls of libgputrace.so fail (test/faults/faults.c).
+$(O)/faults/libfaults.so: test/faults/faults.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra \
+		$(if $(WERROR),-Werror) -O2 -g -fPIC -shared -pthread \
+		-Wl,-z,initfirst -o $@ $< -ldl
+
 # ---- What people type ----
 
 demo: all
@@ -167,6 +176,9 @@ check: tests
 
 bench: all
 	$(Q)O=$(O) sh test/bench/run.sh
+
+faults: tests
+	$(Q)O=$(O) PYTHONPATH=test python3 -m faults.sweep
 
 install: $(PRODUCT)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
@@ -179,8 +191,8 @@ clean:
 	rm -rf $(O)
 
 help:
-	@sed -n '3,9s/^# //p' Makefile
+	@sed -n '3,10s/^# //p' Makefile
 
-.PHONY: all tests demo check bench install clean help
+.PHONY: all tests demo check bench faults install clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
