@@ -42,7 +42,8 @@ BASE    := -std=gnu11 -D_GNU_SOURCE -I. $(CUDA_INC:%=-isystem %) $(DEP_CFLAGS) \
            -DGPUTRACE_VERSION='"$(VERSION)"' \
            -Wall -Wextra $(if $(WERROR),-Werror) $(CFLAGS) -pthread \
            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
-           $(if $(findstring thread,$(SAN)),$(TSAN_CFLAGS))
+           $(if $(findstring thread,$(SAN)),$(TSAN_CFLAGS)) \
+           $(if $(findstring fuzzer,$(SAN)),-DLIBFUZZER)
 # What loads into the host: hidden symbols, thread-local storage of a pointer,
 # and glibc symbols that old containers have (inject/glibc.h).
 GUEST   := $(BASE) -fPIC -fvisibility=hidden -fno-semantic-interposition \
@@ -155,9 +156,13 @@ $(O)/bench/%: $(O)/obj/tool/test/bench/%.o $(O)/libgputrace.a \
 		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
 		$(O)/libgputrace.a $(CORE_LIBS)
 
-$(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(filter-out %/gputrace.o,$(TOOL_O))
+$(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(O)/libgputrace.a \
+		$(filter-out %/gputrace.o,$(TOOL_O))
 	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ $(CORE_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) \
+		$(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer) -o $@ $< \
+		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
+		$(O)/libgputrace.a $(CORE_LIBS)
 
 # Makes calls of libgputrace.so fail (test/faults/faults.c).
 $(O)/faults/libfaults.so: test/faults/faults.c
@@ -177,6 +182,14 @@ check: tests
 bench: all
 	$(Q)O=$(O) sh test/bench/run.sh
 
+# libFuzzer's programs have a build of their own.
+SECONDS ?= 60
+fuzz:
+	$(Q)$(MAKE) O=$(O)/fuzzing CC=clang fuzzers \
+		SAN=fuzzer-no-link,address,undefined
+	$(Q)O=$(O)/fuzzing sh test/fuzz/run.sh $(SECONDS)
+fuzzers: $(FUZZ)
+
 faults: tests
 	$(Q)O=$(O) PYTHONPATH=test python3 -m faults.sweep
 
@@ -193,6 +206,6 @@ clean:
 help:
 	@sed -n '3,10s/^# //p' Makefile
 
-.PHONY: all tests demo check bench faults install clean help
+.PHONY: all tests demo check bench fuzz fuzzers faults install clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)
