@@ -185,7 +185,7 @@ bench: all
 # libFuzzer's programs have a build of their own.
 SECONDS ?= 60
 fuzz:
-	$(Q)$(MAKE) O=$(O)/fuzzing CC=clang fuzzers \
+	$(Q)$(MAKE) --no-print-directory O=$(O)/fuzzing CC=clang fuzzers \
 		SAN=fuzzer-no-link,address,undefined
 	$(Q)O=$(O)/fuzzing sh test/fuzz/run.sh $(SECONDS)
 fuzzers: $(FUZZ)
