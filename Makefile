@@ -4,6 +4,7 @@
 # make demo       trace a program, check the trace, show it
 # make check      all tests (no GPU needed)      make bench    benchmarks
 # make soak       MINUTES=30: memory and losses in a long run
+# make fuzz       SECONDS=60 each fuzzer      make faults   every call fails
 # make install    PREFIX=/usr/local DESTDIR=     make clean
 #
 # V=1 shows commands; O=DIR builds elsewhere; ARCH=aarch64 cross-builds;
@@ -42,7 +43,8 @@ BASE    := -std=gnu11 -D_GNU_SOURCE -I. $(CUDA_INC:%=-isystem %) $(DEP_CFLAGS) \
            -DGPUTRACE_VERSION='"$(VERSION)"' \
            -Wall -Wextra $(if $(WERROR),-Werror) $(CFLAGS) -pthread \
            $(if $(SAN),-fsanitize=$(SAN) -fno-omit-frame-pointer) \
-           $(if $(findstring thread,$(SAN)),$(TSAN_CFLAGS))
+           $(if $(findstring thread,$(SAN)),$(TSAN_CFLAGS)) \
+           $(if $(findstring fuzzer,$(SAN)),-DLIBFUZZER)
 # What loads into the host: hidden symbols, thread-local storage of a pointer,
 # and glibc symbols that old containers have (inject/glibc.h).
 GUEST   := $(BASE) -fPIC -fvisibility=hidden -fno-semantic-interposition \
@@ -83,7 +85,8 @@ FUZZ    := $(FUZZ_C:test/fuzz/%.c=$(O)/fuzz/%)
 PRODUCT := $(O)/libgputrace.so $(O)/gputrace
 
 all: $(PRODUCT) $(if $(ARCH),,$(SIM) $(HOST) $(BENCH))
-tests: all $(UNIT) $(FUZZ) $(SHIM)
+FAULTS  := $(if $(ARCH),,$(O)/faults/libfaults.so)
+tests: all $(UNIT) $(FUZZ) $(SHIM) $(FAULTS)
 
 $(SETUP): tools/setup.sh
 	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
@@ -169,9 +172,20 @@ $(O)/bench/%: $(O)/obj/tool/test/bench/%.o $(O)/libgputrace.a \
 		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
 		$(O)/libgputrace.a $(CORE_LIBS)
 
-$(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(filter-out %/gputrace.o,$(TOOL_O))
+$(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(O)/libgputrace.a \
+		$(filter-out %/gputrace.o,$(TOOL_O))
 	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ $(CORE_LIBS)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) \
+		$(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer) -o $@ $< \
+		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
+		$(O)/libgputrace.a $(CORE_LIBS)
+
+# Makes calls of libgputrace.so fail (test/faults/faults.c).
+$(O)/faults/libfaults.so: test/faults/faults.c
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra \
+		$(if $(WERROR),-Werror) -O2 -g -fPIC -shared -pthread \
+		-Wl,-z,initfirst -o $@ $< -ldl
 
 # ---- What people type ----
 
@@ -188,6 +202,17 @@ bench: all
 soak: all
 	$(Q)O=$(O) MINUTES=$(or $(MINUTES),30) python3 test/soak/soak.py
 
+# libFuzzer's programs have a build of their own.
+SECONDS ?= 60
+fuzz:
+	$(Q)$(MAKE) --no-print-directory O=$(O)/fuzzing CC=clang fuzzers \
+		SAN=fuzzer-no-link,address,undefined
+	$(Q)O=$(O)/fuzzing sh test/fuzz/run.sh $(SECONDS)
+fuzzers: $(FUZZ)
+
+faults: tests
+	$(Q)O=$(O) PYTHONPATH=test python3 -m faults.sweep
+
 install: $(PRODUCT)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
 		$(DESTDIR)$(PREFIX)/share/man/man1
@@ -201,6 +226,6 @@ clean:
 help:
 	@sed -n '3,10s/^# //p' Makefile
 
-.PHONY: all tests demo check bench soak install clean help
+.PHONY: all tests demo check bench soak fuzz fuzzers faults install clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

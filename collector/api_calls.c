@@ -65,7 +65,7 @@ static const char *cupti_name(bool is_runtime, uint32_t cbid)
 	    cupti_api()->GetCallbackName(domain_of(is_runtime), cbid, &name) !=
 	    CUPTI_SUCCESS)
 		return NULL;
-	return name;
+	return name && *name ? name : NULL;
 }
 
 /* What may follow the name of a call: nothing, _v3020, _v2_ptsz, ... */
@@ -138,7 +138,7 @@ static size_t stripped_len(const char *name)
 {
 	const char *version = strrchr(name, '_');
 
-	if (version && version[1] == 'v' && strlen(version) >= 6 &&
+	if (version > name && version[1] == 'v' && strlen(version) >= 6 &&
 	    strspn(version + 2, "0123456789") == strlen(version + 2))
 		return (size_t)(version - name);
 	return strlen(name);
@@ -160,10 +160,14 @@ static const char *make_name(bool is_runtime, uint32_t cbid)
 const char *activity_api_name(bool is_runtime, uint32_t cbid)
 {
 	const char *fallback = is_runtime ? "cudaUnknown" : "cuUnknown";
+	const char *full;
 
 	if (cbid >= API_CBID_MAX)
 		return fallback;
 	if (!names[is_runtime][cbid])
 		names[is_runtime][cbid] = make_name(is_runtime, cbid);
-	return names[is_runtime][cbid] ? names[is_runtime][cbid] : fallback;
+	if (names[is_runtime][cbid])
+		return names[is_runtime][cbid];
+	full = cupti_name(is_runtime, cbid);    /* without memory */
+	return full ? full : fallback;
 }

@@ -10,6 +10,7 @@
 #include "collector/clock.h"
 #include "collector/cupti_api.h"
 #include "collector/cupti_kinds.h"
+#include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/pool.h"
 #include "collector/thread.h"
@@ -53,9 +54,12 @@ static uint64_t CUPTIAPI timestamp(void)
 
 void cupti_buffers_set_clock(void)
 {
-	if (cupti_api()->ActivityRegisterTimestampCallback &&
-	    !client_clock_is_set())
-		cupti_api()->ActivityRegisterTimestampCallback(timestamp);
+	if (client_clock_is_set())
+		return;
+	if (!cupti_api()->ActivityRegisterTimestampCallback ||
+	    cupti_api()->ActivityRegisterTimestampCallback(timestamp))
+		log_line(LOG_WARN, "CUPTI does not take our clock: its times "
+			 "and those of the ranges can be apart");
 }
 
 /* ---- Attributes ---- */
@@ -74,10 +78,22 @@ static void set_per_thread(uint8_t value)
 		set(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, value);
 }
 
-static void set_thread_ids(CUpti_ActivityThreadIdType type)
+static bool set_thread_ids(CUpti_ActivityThreadIdType type)
 {
-	if (cupti_api()->SetThreadIdType)
-		cupti_api()->SetThreadIdType(type);
+	return cupti_api()->SetThreadIdType &&
+		!cupti_api()->SetThreadIdType(type);
+}
+
+static void want_thread_ids(void)
+{
+	static bool is_said;
+
+	if (set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM) || is_said)
+		return;
+	is_said = true;
+	log_line(LOG_WARN, "CUPTI does not tell the system's thread ids: calls "
+		 "are on lanes of their own, apart from the ranges of their "
+		 "threads");
 }
 
 /* The default was 0 in 12.4 and is 1 in 13.0 (test/sim/facts.txt). */
@@ -97,7 +113,7 @@ int cupti_buffers_claim(void)
 	set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
 	/* With shared buffers a busy program's come back only when full. */
 	set_per_thread(1);
-	set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
+	want_thread_ids();
 	/* Each time: a client that we did not see (it found CUPTI by dlsym)
 	 * has put its own in their place. */
 	result = cupti_api()->ActivityRegisterCallbacks(buffer_requested,
@@ -115,7 +131,7 @@ void cupti_buffers_release(void)
 	if (!cupti_buffers_stay(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER))
 		set_per_thread(client_attribute(
 			CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 0));
-	set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT);
+	(void)set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT);
 	if (cupti_api()->ActivityEnableAllSyncRecords)
 		cupti_api()->ActivityEnableAllSyncRecords(1);
 	atomic_store(&are_clients, 1);

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "collector/api_calls.h"
 #include "collector/cupti_api.h"
@@ -119,7 +121,7 @@ static void leave_out_denied(void)
 		cupti_api()->ActivityEnableAllSyncRecords(0);
 }
 
-static void configure_uvm(void)
+static CUptiResult configure_uvm(void)
 {
 	CUpti_ActivityUnifiedMemoryCounterConfig config[] = {
 		{ .kind = CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_KIND_BYTES_TRANSFER_HTOD },
@@ -134,17 +136,36 @@ static void configure_uvm(void)
 			CUPTI_ACTIVITY_UNIFIED_MEMORY_COUNTER_SCOPE_PROCESS_SINGLE_DEVICE;
 		config[i].enable = 1;
 	}
-	if (selected[BY_UVM] &&
-	    cupti_api()->ActivityConfigureUnifiedMemoryCounter)
-		cupti_api()->ActivityConfigureUnifiedMemoryCounter(config, nr);
+	if (!selected[BY_UVM] ||
+	    !cupti_api()->ActivityConfigureUnifiedMemoryCounter)
+		return CUPTI_SUCCESS;
+	return cupti_api()->ActivityConfigureUnifiedMemoryCounter(config, nr);
+}
+
+/* "copies, sets": added at the end of what is missing already. */
+static void add_missing(char *missing, size_t size, const char *name)
+{
+	size_t len = strlen(missing);
+
+	snprintf(missing + len, size - len, "%s%s", len ? ", " : "", name);
+}
+
+/* A kind that this version of CUPTI does not have is no failure. */
+static bool is_unknown(CUptiResult result)
+{
+	return result == CUPTI_ERROR_INVALID_KIND ||
+		result == CUPTI_ERROR_NOT_COMPATIBLE ||
+		result == CUPTI_ERROR_NOT_SUPPORTED;
 }
 
 int cupti_kinds_enable(void)
 {
 	const struct cupti_api *api = cupti_api();
-	CUptiResult result;
+	CUptiResult result, reason = configure_uvm();
+	char missing[256] = "";         /* all names of the table fit */
 
-	configure_uvm();
+	if (reason)
+		add_missing(missing, sizeof missing, "counters of unified memory");
 	for (size_t i = 0; i < NR_KINDS; i++) {
 		if (!selected[kinds[i].by])
 			continue;
@@ -160,7 +181,14 @@ int cupti_kinds_enable(void)
 		}
 		log_line(LOG_INFO, "without %s: %s", kinds[i].name,
 			 cupti_text(result));
+		if (is_unknown(result))
+			continue;
+		add_missing(missing, sizeof missing, kinds[i].name);
+		reason = result;
 	}
+	if (reason)
+		log_line(LOG_WARN, "CUPTI refuses, so these are missing: %s: "
+			 "%s (%d)", missing, cupti_text(reason), (int)reason);
 	leave_out_denied();
 	return 0;
 }

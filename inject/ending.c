@@ -56,6 +56,9 @@ static void say_summary(void)
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu lost",
 			  summary.path, (unsigned long long)summary.kernels,
 			  (unsigned long long)lost);
+	else if (lost && !loss_get(LOSS_WRITE)) /* that is said already */
+		log_queue(LOG_WARN, "nothing was written: %llu lost",
+			  (unsigned long long)lost);
 	for (int i = 0; lost && i < LOSS_NR; i++)
 		if (loss_get(i))
 			log_queue(LOG_INFO, "lost: %s: %llu", loss_key(i),
@@ -116,8 +119,9 @@ void ending_arm(void)
 	armed_pid = own_pid();
 	writer_on_finished(say_summary);
 	atomic_store(&stage, ARMED);
-	atexit(ending_run);
-	at_quick_exit(ending_run);
+	if (atexit(ending_run) || at_quick_exit(ending_run))
+		log_line(LOG_WARN, "no memory to see the program's end: the "
+			 "file will end with the last flush before it");
 }
 
 void ending_forget(void)

@@ -50,7 +50,7 @@ for test in "$O"/unit/*_test; do
 done
 for test in "$O"/fuzz/*; do
 	[ -x "$test" ] || continue
-	run "fuzz/${test##*/}" "$test"
+	run "fuzz/${test##*/}" "$test" test/fuzz/corpus/"${test##*/}"
 done
 run layers sh test/layers.sh
 run style sh test/style.sh

@@ -78,6 +78,12 @@ has_static() {
 		$cc -x c - -o /dev/null -l:"$1.a" 2>/dev/null
 }
 
+# libFuzzer is a part of its own of Debian's clang.
+has_fuzzer() {
+	echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' |
+		$cc -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null
+}
+
 missing=
 need() { command -v "$1" >/dev/null || missing="$missing $2"; }
 
@@ -85,6 +91,9 @@ case $arch in
 '')
 	case $cc in
 	clang*)	need "$cc" "$cc" ;;
+	esac
+	case ${SAN:-} in
+	*fuzzer*) has_fuzzer || missing="$missing libclang-rt-dev" ;;
 	esac
 	need gcc gcc
 	# Where the compiler itself is missing, these are, too.

@@ -64,8 +64,8 @@ static bool is_secret_name(const char *name, size_t len)
 			end++;
 		if (end > at && is_secret_word(name + at, end - at))
 			return true;
-		at = end > at && isalnum((unsigned char)name[end]) &&
-			end < len ? end : end + 1;
+		at = end > at && end < len &&
+			isalnum((unsigned char)name[end]) ? end : end + 1;
 	}
 	return false;
 }

@@ -27,7 +27,7 @@ char *bytes_copy(const char *text, size_t len);
 
 static inline char *bytes_room(struct bytes *bytes, size_t more)
 {
-	if (bytes->size - bytes->len >= more)
+	if (bytes->data && bytes->size - bytes->len >= more)
 		return bytes->data + bytes->len;
 	return bytes_grow(bytes, more);
 }

@@ -115,8 +115,10 @@ static void write_slice(struct trace *trace, const struct api_call *call,
 	shape = shape_of(trace, lane, call->is_runtime, call->cbid);
 	to = shape ? bytes_room(&trace->out, shape->head.len +
 				shape->args.len + 256) : NULL;
-	if (!to)
+	if (!to) {
+		loss_add(LOSS_TABLE_FULL, 1);
 		return;
+	}
 	memcpy(to, shape->head.data, shape->head.len);
 	to = json_put_us(to + shape->head.len,
 			 call->start_ns - trace->base_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "collector/loss.h"
 #include "writer/occupancy.h"
 #include "writer/trace.h"
 
@@ -242,8 +243,10 @@ void encode_kernel(struct trace *trace, const struct kernel *kernel,
 	lane = track_place(&trace->tracks, lane, 0, op->start_ns, op->end_ns);
 	slot = lane ? rendered_of(trace, kernel, name, lane) : NULL;
 	to = slot ? bytes_room(&trace->out, slot->text.len + 256) : NULL;
-	if (!to)
+	if (!to) {
+		loss_add(LOSS_TABLE_FULL, lane ? 1 : 0);
 		return;
+	}
 	memcpy(to, slot->text.data, slot->head_len);
 	to = json_put_us(to + slot->head_len, op->start_ns - trace->base_ns);
 	to = json_put(to, JSON_DUR);

@@ -89,6 +89,18 @@ static void stop(struct trace *trace)
 	watch_end();
 }
 
+/* Each sink says itself what went wrong, but for memory: that is said once. */
+static bool succeeds(struct trace *trace, int error)
+{
+	if (error != -ENOMEM || trace->lacks_memory)
+		return !error;
+	trace->lacks_memory = true;
+	log_line(LOG_WARN, "no memory to write %s; %s; set GPUTRACE_BUFFER to "
+		 "less", trace->path[0] ? trace->path : trace->options.out,
+		 trace->nr_bytes ? "it may lack its end" : "there is no file");
+	return false;
+}
+
 /* As many as stay, and the one that goes. */
 static uint32_t nr_parts(const struct trace *trace)
 {
@@ -188,6 +200,7 @@ static void begin_part(struct trace *trace)
 	free(part->path);
 	part->path = bytes_copy(trace->path, strlen(trace->path));
 	memset(&part->tally, 0, sizeof(part->tally));
+	trace->nr_bytes = 0;            /* the file is not there yet */
 }
 
 static bool open_sink(struct trace *trace)
@@ -211,7 +224,8 @@ static bool open_sink(struct trace *trace)
 	}
 	begin_part(trace);
 	meta_head(trace, &head);
-	if (head.is_cut || sink_append(trace->sink, &head))
+	if (!succeeds(trace, head.is_cut ? -ENOMEM :
+		      sink_append(trace->sink, &head)))
 		stop(trace);
 	bytes_fini(&head);
 	return trace->sink;
@@ -223,7 +237,7 @@ static bool commit_tail(struct trace *trace)
 	if (trace->tail.is_cut)
 		return false;
 	trace->tail_len = trace->tail.len;
-	if (sink_commit(trace->sink, &trace->tail)) {
+	if (!succeeds(trace, sink_commit(trace->sink, &trace->tail))) {
 		stop(trace);
 		return false;
 	}
@@ -306,13 +320,13 @@ static void append(struct trace *trace)
 		lose(trace, trace->settled);
 		return;
 	}
-	if (trace->out.is_cut) {
+	if (!succeeds(trace, trace->out.is_cut ? -ENOMEM : 0)) {
 		lose(trace, trace->offered);
 		return;
 	}
 	if (!open_sink(trace))
 		return;
-	if (sink_append(trace->sink, &trace->out)) {
+	if (!succeeds(trace, sink_append(trace->sink, &trace->out))) {
 		stop(trace);
 		return;
 	}
@@ -340,7 +354,9 @@ void output_commit(struct trace *trace, bool is_last)
 		(void)commit_tail(trace);
 	} else if (trace->sink && !trace->is_stopped &&
 		   (trace->has_new || is_last)) {
-		(void)commit(trace, is_last);
+		/* Where the tail was cut the next commit tries again. */
+		if (!commit(trace, is_last) && is_last && trace->sink)
+			(void)succeeds(trace, -ENOMEM);
 	}
 	/* No memory for the last tail. */
 	if (is_last)

@@ -139,8 +139,10 @@ uint32_t ranges_collect(struct ranges *ranges, bool everything,
 				  ranges->nr * sizeof(*ranges->ready));
 	uint32_t i, nr = 0;
 
-	if (!ready)
-		return 0;               /* the next time, then */
+	if (!ready) {                   /* the next time, if there is one */
+		loss_add(LOSS_TABLE_FULL, everything);
+		return 0;
+	}
 	ranges->ready = ready;
 	/* From a settled range upwards, so that its parents follow at once. */
 	for (i = 1; i < ranges->nr; i++) {

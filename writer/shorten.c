@@ -273,7 +273,7 @@ static bool shorten_mangled(const char *mangled, struct bytes *out)
 		for (len = 0; isdigit((unsigned char)*at) && len < left;
 		     at++, left--)
 			len = len * 10 + (size_t)(*at - '0');
-		if (len > left)
+		if (!len || len > left)
 			break;
 		name = at;
 		name_len = len;

@@ -63,6 +63,7 @@ struct trace {
 	bool is_null;                   /* /dev/null: nothing is kept */
 	bool is_stopped;                /* no output any more */
 	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
+	bool lacks_memory;              /* and that is said */
 	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;

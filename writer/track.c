@@ -221,13 +221,26 @@ struct lane *track_more(struct tracks *tracks, struct lane *lane)
 	return more;
 }
 
+static bool place(struct lane *lane, uint32_t batch, uint64_t start_ns,
+		  uint64_t end_ns)
+{
+	return lane->role == ROLE_WORK ?
+		gaps_place(&lane->gaps, start_ns, end_ns) :
+		nest_place(&lane->nest, batch, start_ns, end_ns);
+}
+
+/* An empty lane refuses only for want of memory: so would one more. */
+static bool has_memory(const struct lane *lane)
+{
+	return lane->role == ROLE_WORK ? lane->gaps.slots != NULL :
+		lane->nest.stack != NULL;
+}
+
 struct lane *track_place(struct tracks *tracks, struct lane *lane,
 			 uint32_t batch, uint64_t start_ns, uint64_t end_ns)
 {
-	while (lane && !(lane->role == ROLE_WORK ?
-			 gaps_place(&lane->gaps, start_ns, end_ns) :
-			 nest_place(&lane->nest, batch, start_ns, end_ns)))
-		lane = track_more(tracks, lane);
+	while (lane && !place(lane, batch, start_ns, end_ns))
+		lane = has_memory(lane) ? track_more(tracks, lane) : NULL;
 	if (!lane)
 		loss_add(LOSS_TABLE_FULL, 1);
 	return lane;

@@ -4,18 +4,17 @@
  * status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
  * with SAN=address,undefined).
  *
- *      trace [ITERATIONS [SEED...]]    own mutations, the same in every run
- *
- * With -fsanitize=fuzzer -DLIBFUZZER, LLVMFuzzerTestOneInput() is the entry.
+ *      trace FILE|FOLDER...            those files
+ *      trace [ITERATIONS [SEED...]]    own mutations, the same in every run;
+ *                                      after the files, too
  */
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#define FUZZ_OWN_MAIN
+#include <ctype.h>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "test/fuzz/fuzz.h"
 #include "tools/gputrace.h"
 
 static int run(int (*cmd)(int, char **), int fd, char *name, char *option,
@@ -35,7 +34,14 @@ static void must(int status)
 		abort();
 }
 
-int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size);
+/* What the commands say, nobody reads.  (libFuzzer has its own way.) */
+static void be_quiet(void)
+{
+	static FILE *nothing;
+
+	if (!nothing)
+		stdout = stderr = nothing = fopen("/dev/null", "w");
+}
 
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 {
@@ -43,6 +49,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 	static unsigned turn;
 	int fd = memfd_create("trace", 0);
 
+	be_quiet();
 	if (!stdout || fd < 0 || write(fd, bytes, size) != (ssize_t)size)
 		abort();
 	must(run(cmd_check, fd, "check", "--max", "1"));
@@ -188,10 +195,13 @@ static size_t load_seed(unsigned char *buf, char **files, int nr_files)
 int main(int argc, char **argv)
 {
 	static unsigned char buf[MAX_SIZE];
-	long nr = argc > 1 ? atol(argv[1]) : ITERATIONS;
 	FILE *console = stdout;
+	long nr = 0;
 
-	stdout = stderr = fopen("/dev/null", "w");
+	for (; argc > 1 && !isdigit((unsigned char)*argv[1]); argc--, argv++)
+		nr += fuzz_path(argv[1]);
+	fprintf(console, "%ld files\n", nr);
+	nr = argc > 1 ? atol(argv[1]) : ITERATIONS;
 	for (long i = 0; i < nr; i++) {
 		size_t size = load_seed(buf, argv + 2, argc > 2 ? argc - 2 : 0);
 		unsigned nr_mutations = i < 2 ? 0 : 1 + pick(8);

@@ -385,6 +385,16 @@ SIM_SINCE(26, cuptiActivityEnableHWTrace, (uint8_t on))
 	return CUPTI_ERROR_NOT_SUPPORTED;
 }
 
+/* There is no managed memory here: nothing is ever counted. */
+SIM_EXPORT CUptiResult CUPTIAPI cuptiActivityConfigureUnifiedMemoryCounter(
+	CUpti_ActivityUnifiedMemoryCounterConfig *config, uint32_t count)
+{
+	CUptiResult r = sim_refusal(__func__);
+
+	return r ? r : config && count ? CUPTI_SUCCESS :
+		CUPTI_ERROR_INVALID_PARAMETER;
+}
+
 SIM_EXPORT CUptiResult CUPTIAPI cuptiFinalize(void)
 {
 	CUptiResult r = sim_refusal(__func__);
