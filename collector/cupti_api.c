@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "collector/cupti_places.h"
 #include "collector/log.h"
 
 static struct cupti_api bound;
@@ -33,26 +34,15 @@ static const struct {
 	uint32_t cuda;
 	const char *soname;
 } sonames[] = {
-	{ 13, "libcupti.so.13" },
-	{ 12, "libcupti.so.12" },
-	{ 11, "libcupti.so.11.8" },
+#define X(major, soname) { major, soname },
+	CUPTI_SONAMES(X)
+#undef X
 };
 
-/* Where toolkits keep it when the loader does not know it. */
-static const char *const places[] = {
-	"/usr/local/cuda/extras/CUPTI/lib64/%s",
-	"/usr/local/cuda/lib64/%s",
-	"/usr/local/cuda-*/extras/CUPTI/lib64/%s",
-	"/usr/local/cuda-*/lib64/%s",
-	"/opt/cuda/extras/CUPTI/lib64/%s",
-	"/usr/lib/*-linux-gnu/%s",
-};
-
-/* Beside the CUDA libraries that the process has mapped from pip's wheels
- * (site-packages/nvidia/...), and beside any other of CUDA's. */
-static const char *const wheel_places[] = {
-	"cu13/lib/%s", "cuda_cupti/lib/%s", "cu12/lib/%s",
-};
+#define X(folder) folder "%s",
+static const char *const places[] = { CUPTI_PLACES(X) };
+static const char *const wheel_places[] = { CUPTI_WHEEL_PLACES(X) };
+#undef X
 
 const struct cupti_api *cupti_api(void)
 {
