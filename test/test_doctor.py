@@ -421,6 +421,12 @@ PROCESSES = {
     "in a container": (TRACED, "process", OK, ["1234", "17", "uid 1000"]),
     "CUDA": (TRACED, "cuda", OK, [CUDA]),
     "libcupti": (TRACED, "cupti", OK, [CUPTI, "already"]),
+    "a wheel beside cudart": (dict(
+        maps=["/venv/nvidia/cuda_runtime/lib/libcudart.so.12", CUDA]),
+        "cupti", OK, ["/venv/nvidia/cuda_cupti/lib/libcupti.so.12",
+                      "beside /venv/nvidia/cuda_runtime"]),
+    "the loader first": (dict(maps=["/usr/lib/libcudart.so.13"]), "cupti",
+                         OK, ["/usr/local/cuda-13.0/lib64"]),
     "alone": (TRACED, "holder", OK, ["none"]),
     "no file yet": (TRACED, "trace", WARN, ["GPUTRACE_OUT", "stderr"]),
     "waits": (but(environ=["GPUTRACE_START=profiler-api"]), "trace", NONE,
@@ -468,6 +474,9 @@ PROCESSES = {
     "torch": (but(maps=["/torch/lib/libtorch_cpu.so"]), "holder", OK,
               ["torch.profiler"]),
     "a debugger": (but(tracer=99), "holder", WARN, ["99"]),
+    "its settings": (but(environ=["GPUTRACE_API=all", "X=1", "GPUTRACE_OUT=x"]),
+                     "settings", OK, ["2", "GPUTRACE_API=all",
+                                      "GPUTRACE_OUT=x"]),
     "settings": (but(environ=["GPUTRACE_API=some"]), "settings", WARN,
                  ["GPUTRACE_API", "some"]),
     "its own folder": (TRACED, "output", OK, ["/work"]),
@@ -479,6 +488,8 @@ PROCESSES = {
 def test_processes(gputrace, machine, case):
     given, check, status, parts = case
     machine.process(**given)
+    if "/venv/" in str(given):
+        machine.only_cupti("venv/nvidia/cuda_cupti/lib/libcupti.so.12", "12")
     Answer(gputrace, "--root", machine.root, 1234).says(check, status, *parts)
 
 

@@ -116,13 +116,17 @@ static bool judge_setting(const char *entry, char *text, size_t size)
 
 void check_settings(struct doctor *d, struct finding *f)
 {
-	char text[512] = "", bad[128] = "";
+	char text[512] = "", bad[128] = "", list[768] = "";
+	size_t len;
 	unsigned nr = 0, nr_bad = 0;
 
 	for (const char *const *e = d->environment; e && *e; e++) {
 		if (strncmp(*e, "GPUTRACE_", 9) || !strchr(*e, '='))
 			continue;
 		nr++;
+		len = strlen(list);
+		snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " :
+			 "", *e);
 		if (!judge_setting(*e, text, sizeof(text)))
 			continue;
 		nr_bad++;
@@ -136,7 +140,8 @@ void check_settings(struct doctor *d, struct finding *f)
 		finding_advise(f, "unset %s (gputrace record --help lists the "
 			       "settings)", bad);
 	} else {
-		finding_say(f, VERDICT_OK, "%u GPUTRACE_ variables set", nr);
+		finding_say(f, VERDICT_OK, "%u set%s%s", nr, nr ? ": " : "",
+			    list);
 	}
 }
 
