@@ -733,3 +733,52 @@ def test_the_same_choice(gputrace, tmp_path, way):
                GPUTRACE_LOG="info", **env)
     assert chosen(done.err) == str(copy)
     Answer(gputrace, env=env).says("cupti", OK, str(copy), way)
+
+
+# ---- A container ----
+
+@pytest.fixture
+def container(tmp_path):
+    """decode in mount and PID namespaces of its own; its folder is seen
+    nowhere else.  Its pid here."""
+    command = ["unshare", "--mount", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*command, "true"], capture_output=True,
+                      check=False).returncode:
+        pytest.skip("no namespaces")
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    script = ("mount -t tmpfs none %s && cp %s %s %s/sim/lib*.so* %s && cd %s"
+              " && LD_LIBRARY_PATH=$PWD LD_PRELOAD=$PWD/libgputrace.so"
+              " GPUTRACE_FLUSH=100ms exec ./decode --seconds 60 --sync-ms 5"
+              " --kernels 4" % (inside, LIBRARY, BUILD / "host" / "decode",
+                                BUILD, inside, inside))
+    outer = subprocess.Popen([*command, "sh", "-c", script],
+                             stdout=subprocess.DEVNULL,
+                             stderr=subprocess.DEVNULL)
+    children = pathlib.Path("/proc/%d/task/%d/children" %
+                            (outer.pid, outer.pid))
+    deadline, pid = time.monotonic() + 20, 0
+    while not pid and time.monotonic() < deadline:
+        time.sleep(0.05)
+        found = children.read_text().split()
+        if found and list(pathlib.Path("/proc", found[0], "cwd").glob(
+                "gputrace-*.json")):
+            pid = int(found[0])
+    yield pid, inside
+    for child in children.read_text().split():
+        os.kill(int(child), 9)
+    outer.wait()
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="cp without the sanitizer")
+def test_a_process_in_a_container(gputrace, container):
+    pid, inside = container
+    assert pid and not list(inside.iterdir())
+    a = Answer(gputrace, pid)
+    assert a.status == 0, a.checks
+    a.says("process", OK, "pid %d" % pid, "pid 1 in its container")
+    a.says("preload", OK, "%s/libgputrace.so, version" % inside)
+    a.says("cupti", OK, "%s/libcupti.so.13" % inside, "already")
+    a.says("trace", OK, str(inside / "gputrace-"), "MB")
+    a.says("losses", OK)
+    a.says("output", OK, str(inside))
