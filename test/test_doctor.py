@@ -113,7 +113,7 @@ class Machine:
         self.cupti(*args, **named)
 
     def process(self, pid=1234, maps=(), environ=(), threads=("prog",),
-                fds=(), auxv=(), state="S (sleeping)", tracer=0,
+                fds=(), writer_fds=(), auxv=(), state="S (sleeping)", tracer=0,
                 exe="/usr/bin/prog", interp="/lib64/ld-linux-x86-64.so.2",
                 notes=note("0.1.0"), kernel=False):
         proc = "proc/%d/" % pid
@@ -133,6 +133,9 @@ class Machine:
         self.link(proc + "cwd", "/work")
         for i, to in enumerate(fds):
             self.link(proc + "fd/%d" % i, to)
+        for i, to in enumerate(writer_fds):     # of the last thread
+            self.link(proc + "task/%d/fd/%d" % (pid + len(threads) - 1, i),
+                      to)
         self.put(proc + "auxv", b"".join(struct.pack("<2Q", *pair)
                                          for pair in [*auxv, (0, 0)]))
         self.put(exe[1:], elf(interp=interp))
@@ -282,8 +285,9 @@ def drop(path):
 
 # what changes, environment, check, its status, what it says
 MACHINES = {
-    "no driver": (drop("proc/driver"), {}, "driver", BAD,
-                  ["modprobe nvidia", "--gpus all"]),
+    "no driver": (lambda m: (m.drop("proc/driver"), m.drop("dev")), {},
+                  "driver", BAD, ["modprobe nvidia", "--gpus all"]),
+    "no version": (drop("proc/driver"), {}, "driver", NONE, ["version"]),
     "version in /sys": (
         lambda m: (m.drop("proc/driver"),
                    m.put("sys/module/nvidia/version", "580.159.04\n")),
@@ -547,6 +551,62 @@ def test_hostile_libraries(gputrace, machine, seed):
             data[(seed * 37 + i * 61) % min(len(data), 340)] ^= 1 << seed % 8
         machine.put(path, bytes(data[:len(data) - seed * 3]))
     assert gputrace("doctor", "--root", machine.root, 1234).status in (0, 1)
+
+
+TAIL = '"gputrace":{"version":"0.1.0","losses":%s},"traceName":"t.json"}'
+LOST = '{"ring full":3,"dropped by CUPTI":2,"not written":0}'
+FILES = {
+    "losses": ('{"traceEvents":[],' + TAIL % LOST, WARN,
+               ["5: 3 ring full; 2 dropped by CUPTI", "--buffer"]),
+    "none": ('{"traceEvents":[],' + TAIL % "{}", OK, ["none"]),
+    "in a name": ('{"traceEvents":[{"name":"\\"gputrace\\":{"}],' +
+                  TAIL % "{}", OK, ["none"]),
+    "the last": ('{"traceEvents":[],' + TAIL[:-1] % "{}" + "," +
+                 TAIL % LOST, WARN, ["5"]),
+    "cut": ('{"traceEvents":[],' + TAIL[:-9] % LOST, NONE, ["not read"]),
+    "no end": ('{"traceEvents":[' + '{"ph":"X"},' * 9, NONE, ["not read"]),
+    "of another": ('{"traceEvents":[],"gputrace":{"x":1}}', NONE, []),
+    "empty": ("", NONE, []),
+    "huge": ('{"traceEvents":[],' + TAIL % '{"ring full":99999999999999999'
+             '99}', OK, []),
+    "gz": (b"\x1f\x8b no gzip", NONE, []),
+}
+
+
+@pytest.mark.parametrize("names", [
+    ["/out/.t.json.gputrace-twin (deleted)"], ["/out/t.json"],
+    ["/x", "/out/.t.json.gputrace-twin"]], ids=["deleted", "seen", "twin"])
+@pytest.mark.parametrize("own", [False, True], ids=["shared", "its own"])
+def test_the_file_is_found(gputrace, machine, names, own):
+    """Among the process's descriptors, or those of the writer alone."""
+    machine.put("out/t.json", FILES["losses"][0])
+    machine.process(**but(**{"writer_fds": names, "environ":
+                             ["GPUTRACE_OUT=/out/t.json"]},
+                          fds=["/dev/nvidia0", *([] if own else names)]))
+    a = Answer(gputrace, "--root", machine.root, 1234)
+    a.says("trace", OK, "/out/t.json", "s ago")
+    a.says("losses", WARN, "5: 3 ring full; 2 dropped by CUPTI")
+
+
+@pytest.mark.parametrize("case", FILES.values(), ids=FILES.keys())
+def test_losses_of_a_file(gputrace, machine, case):
+    content, status, parts = case
+    machine.put("out/t.json", content)
+    machine.process(**but(writer_fds=["/out/.t.json.gputrace-twin"]))
+    Answer(gputrace, "--root", machine.root, 1234).says("losses", status,
+                                                        *parts)
+
+
+@pytest.mark.parametrize("pattern, name", [
+    ("%h-%p.json", "host-17.json"), ("/a/%n.json.gz", "x-2.json.gz"),
+    ("t.json", "t-1234.json"), ("t.json", "t.r3.json"), ("t", "t"),
+    ("a[1]*.json", "a[1]*.json")])
+def test_the_file_of_a_pattern(gputrace, machine, pattern, name):
+    machine.put("a/" + name, FILES["none"][0])
+    machine.process(**but(environ=["GPUTRACE_OUT=" + pattern],
+                          writer_fds=["/a/other.txt", "/a/" + name]))
+    Answer(gputrace, "--root", machine.root, 1234).says("trace", OK,
+                                                        "/a/" + name)
 
 
 # ---- Real processes ----

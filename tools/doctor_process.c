@@ -153,7 +153,11 @@ static void see_thread(const struct look *machine, struct process *p,
 	snprintf(path, sizeof(path), "%s/%s/comm", folder, tid);
 	if (look_read(machine, path, name, sizeof(name)) < 0)
 		return;
-	p->has_writer |= !strcmp(name, "gputrace-writer\n");
+	if (!strcmp(name, "gputrace-writer\n")) {
+		p->has_writer = true;
+		snprintf(p->writer_files, sizeof(p->writer_files),
+			 "task/%.16s/fd", tid);
+	}
 	p->has_flush |= !strcmp(name, "gputrace-flush\n");
 }
 
@@ -188,7 +192,7 @@ static void each_entry(const struct look *machine, struct process *p,
 		       void (*see)(const struct look *, struct process *,
 				   const char *, const char *))
 {
-	char folder[64];
+	char folder[96];
 	struct dirent *entry;
 	DIR *dir;
 
@@ -286,6 +290,9 @@ struct process *process_read(const struct look *machine, long pid, char *why,
 	read_environment(machine, p);
 	each_entry(machine, p, "task", see_thread);
 	each_entry(machine, p, "fd", see_descriptor);
+	/* The writer's own table of descriptors, where it has one. */
+	if (p->has_writer)
+		each_entry(machine, p, p->writer_files, see_descriptor);
 	return p;
 }
 
@@ -316,13 +323,13 @@ const struct mapped *process_find(const struct process *p, const char *part,
 bool process_open_file(const struct look *machine, const struct process *p,
 		       const char *pattern, char *path, size_t size)
 {
-	char folder[64], link[PATH_MAX];
+	char folder[96], link[PATH_MAX];
 	struct dirent *entry;
 	const char *name;
 	bool found = false;
 	DIR *dir;
 
-	snprintf(folder, sizeof(folder), "%s/fd", p->folder);
+	snprintf(folder, sizeof(folder), "%s/%s", p->folder, p->writer_files);
 	dir = look_folder(machine, folder);
 	for (int i = 0; dir && !found && i < ENTRIES_MAX &&
 	     (entry = readdir(dir)); i++) {

@@ -27,6 +27,7 @@ struct process {
 	long tracer;                    /* who ptraces it, 0: nobody */
 	uint64_t capabilities;          /* effective */
 	bool has_writer, has_flush;     /* threads of ours */
+	char writer_files[48];          /* "task/TID/fd" of the first */
 	bool has_gpu;                   /* /dev/nvidia* is open */
 	char twin[PATH_MAX];            /* a trace that is open: its name */
 	struct mapped *mapped;
@@ -45,8 +46,8 @@ void process_free(struct process *p);
 const struct mapped *process_find(const struct process *p, const char *part,
 				  const struct mapped *from);
 
-/* The path of an open file whose name matches a shell pattern; false if there
- * is none. */
+/* The path of a file that the writer has open, whose name matches a
+ * shell pattern; false if there is none. */
 bool process_open_file(const struct look *machine, const struct process *p,
 		       const char *pattern, char *path, size_t size);
 

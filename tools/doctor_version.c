@@ -148,6 +148,9 @@ void check_driver(struct doctor *d, struct finding *f)
 			    "is simulated");
 	} else if (look_has(&d->seen, "/dev/dxg")) {
 		finding_say(f, VERDICT_OK, "that of Windows (WSL)");
+	} else if (look_has(&d->seen, "/dev/nvidiactl")) {
+		finding_say(f, VERDICT_NONE, "its version cannot be read (no "
+			    "%s)", files[0]);
 	} else {
 		finding_say(f, VERDICT_BAD, "the kernel has none (no %s)",
 			    files[0]);
