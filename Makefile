@@ -71,6 +71,7 @@ LIB_O   := $(call obj,guest,$(LIB_C))
 CORE_O  := $(call obj,guest,$(CORE_C))
 TOOL_O  := $(call obj,tool,$(TOOL_C))
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
+           $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
            $(O)/sim/libcudart.so.13 \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
@@ -112,9 +113,14 @@ $(O)/sim/libcuda.so.1: $(call obj,sim,$(CUDA_SIM_C))
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -Wl,-soname,libcuda.so.1 \
 		-o $@ $^ -ldl
 
-$(O)/sim/libcupti.so.13: $(call obj,sim,$(CUPTI_SIM_C)) $(O)/sim/libcuda.so.1
+# The same one by the names of CUDA 13, 12 and 11; which version it is, the
+# environment says (test/sim/sim_env.h).
+CUPTIS  := $(O)/sim/libcupti.so.13 $(O)/sim/12/libcupti.so.12 \
+           $(O)/sim/11/libcupti.so.11.8
+$(CUPTIS): $(call obj,sim,$(CUPTI_SIM_C)) $(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
-	$(Q)$(CC) $(BASE) -shared -Wl,-soname,libcupti.so.13 -o $@ $^ -ldl
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -Wl,-Bsymbolic \
+		-Wl,-soname,$(@F) -o $@ $^ -ldl
 
 $(O)/sim/libcudart.so.13: $(call obj,sim,$(CUDART_SIM_C)) $(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
@@ -136,6 +142,9 @@ $(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
 		$(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $^ -ldl -lm
+
+# A program with a profiler of its own is linked to CUPTI, as PyTorch is.
+$(O)/host/profiler: $(O)/sim/libcupti.so.13
 
 CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)

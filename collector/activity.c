@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/api_calls.h"
+#include "collector/client_clock.h"
 #include "collector/cupti_advice.h"
 #include "collector/cupti_api.h"
 #include "collector/loss.h"
@@ -60,6 +61,11 @@ static uint64_t u64(const void *raw, size_t offset)
 	return value;
 }
 
+static uint64_t ns(const void *raw, size_t offset)
+{
+	return client_clock_to_ns(u64(raw, offset));
+}
+
 static const char *text(const void *raw, size_t offset)
 {
 	const char *value;
@@ -73,7 +79,7 @@ static void decode_kernel(const void *raw, struct activity *out)
 	struct kernel *k = &out->kernel;
 
 	*k = (struct kernel){
-		.op = { .start_ns = u64(raw, 16), .end_ns = u64(raw, 24),
+		.op = { .start_ns = ns(raw, 16), .end_ns = ns(raw, 24),
 			.device = u32(raw, 40), .context = u32(raw, 44),
 			.stream = u32(raw, 48), .correlation = u32(raw, 92),
 			.graph_node_id = u64(raw, 144),
@@ -89,7 +95,7 @@ static void decode_kernel(const void *raw, struct activity *out)
 		.static_smem = u32(raw, 76), .dynamic_smem = u32(raw, 80),
 		.local_per_thread = u32(raw, 84),
 		.name = text(raw, 104),
-		.queued_ns = u64(raw, 120), .submitted_ns = u64(raw, 128),
+		.queued_ns = ns(raw, 120), .submitted_ns = ns(raw, 128),
 		.launch_type = u8(raw, 136), .smem_executed = u32(raw, 140),
 		.cluster = { u32(raw, 176), u32(raw, 180), u32(raw, 184) },
 		.cluster_scheduling = u32(raw, 188),
@@ -109,7 +115,7 @@ static void decode_kernel(const void *raw, struct activity *out)
 static void decode_memcpy(const void *raw, struct activity *out)
 {
 	out->copy = (struct copy){
-		.op = { .start_ns = u64(raw, 16), .end_ns = u64(raw, 24),
+		.op = { .start_ns = ns(raw, 16), .end_ns = ns(raw, 24),
 			.device = u32(raw, 32), .context = u32(raw, 36),
 			.stream = u32(raw, 40), .correlation = u32(raw, 44),
 			.graph_node_id = u64(raw, 64),
@@ -125,7 +131,7 @@ static void decode_memcpy(const void *raw, struct activity *out)
 static void decode_memcpy2(const void *raw, struct activity *out)
 {
 	out->copy = (struct copy){
-		.op = { .start_ns = u64(raw, 16), .end_ns = u64(raw, 24),
+		.op = { .start_ns = ns(raw, 16), .end_ns = ns(raw, 24),
 			.device = u32(raw, 32), .context = u32(raw, 36),
 			.stream = u32(raw, 40), .correlation = u32(raw, 60),
 			.graph_node_id = u64(raw, 72),
@@ -142,7 +148,7 @@ static void decode_memcpy2(const void *raw, struct activity *out)
 static void decode_memset(const void *raw, struct activity *out)
 {
 	out->set = (struct set){
-		.op = { .start_ns = u64(raw, 16), .end_ns = u64(raw, 24),
+		.op = { .start_ns = ns(raw, 16), .end_ns = ns(raw, 24),
 			.device = u32(raw, 32), .context = u32(raw, 36),
 			.stream = u32(raw, 40), .correlation = u32(raw, 44),
 			.graph_node_id = u64(raw, 64),
@@ -156,8 +162,8 @@ static void decode_memset(const void *raw, struct activity *out)
 static void decode_graph(const void *raw, struct activity *out)
 {
 	out->graph = (struct graph_launch){
-		.op = { .correlation = u32(raw, 4), .start_ns = u64(raw, 8),
-			.end_ns = u64(raw, 16), .device = u32(raw, 24),
+		.op = { .correlation = u32(raw, 4), .start_ns = ns(raw, 8),
+			.end_ns = ns(raw, 16), .device = u32(raw, 24),
 			.graph_id = u32(raw, 28), .context = u32(raw, 32),
 			.stream = u32(raw, 36) },
 		.end_device = u32(raw, 24), .end_context = u32(raw, 32),
@@ -171,8 +177,8 @@ static void decode_graph(const void *raw, struct activity *out)
 static void decode_api(const void *raw, struct activity *out)
 {
 	out->api = (struct api_call){
-		.cbid = u32(raw, 4), .start_ns = u64(raw, 8),
-		.end_ns = u64(raw, 16), .pid = u32(raw, 24),
+		.cbid = u32(raw, 4), .start_ns = ns(raw, 8),
+		.end_ns = ns(raw, 16), .pid = u32(raw, 24),
 		.tid = u32(raw, 28), .correlation = u32(raw, 32),
 		.result = (int32_t)u32(raw, 36),
 		.is_runtime = activity_kind(raw) == ACTIVITY_RUNTIME,
@@ -182,8 +188,8 @@ static void decode_api(const void *raw, struct activity *out)
 static void decode_sync(const void *raw, struct activity *out)
 {
 	out->sync = (struct sync){
-		.type = u32(raw, 4), .start_ns = u64(raw, 8),
-		.end_ns = u64(raw, 16), .correlation = u32(raw, 24),
+		.type = u32(raw, 4), .start_ns = ns(raw, 8),
+		.end_ns = ns(raw, 16), .correlation = u32(raw, 24),
 		.context = u32(raw, 28), .stream = u32(raw, 32),
 		.event_id = u32(raw, 36),
 	};
@@ -252,7 +258,7 @@ static void decode_overhead(const void *raw, struct activity *out)
 	out->overhead = (struct overhead){
 		.kind = u32(raw, 4), .object_kind = u32(raw, 8),
 		.pid = u32(raw, 12), .tid = u32(raw, 16),
-		.start_ns = u64(raw, 24), .end_ns = u64(raw, 32),
+		.start_ns = ns(raw, 24), .end_ns = ns(raw, 32),
 		.correlation = version > CUPTI_12_2 ? u32(raw, 40) : 0,
 	};
 }
@@ -261,8 +267,8 @@ static void decode_jit(const void *raw, struct activity *out)
 {
 	out->jit = (struct jit){
 		.entry_type = u32(raw, 4), .operation = u32(raw, 8),
-		.device = u32(raw, 12), .start_ns = u64(raw, 16),
-		.end_ns = u64(raw, 24), .correlation = u32(raw, 32),
+		.device = u32(raw, 12), .start_ns = ns(raw, 16),
+		.end_ns = ns(raw, 24), .correlation = u32(raw, 32),
 		.cache_size = u64(raw, 48),
 	};
 	if (version >= CUPTI_12_4) {
@@ -276,7 +282,7 @@ static void decode_memory(const void *raw, struct activity *out)
 	out->memory = (struct memory_op){
 		.operation = u32(raw, 4), .memory_kind = u32(raw, 8),
 		.correlation = u32(raw, 12), .address = u64(raw, 16),
-		.bytes = u64(raw, 24), .t_ns = u64(raw, 32),
+		.bytes = u64(raw, 24), .t_ns = ns(raw, 32),
 		.device = u32(raw, 52), .context = u32(raw, 56),
 		.stream = u32(raw, 60), .pool_type = u32(raw, 80),
 		.pool_address = u64(raw, 88), .pool_size = u64(raw, 104),
@@ -290,7 +296,7 @@ static void decode_pool(const void *raw, struct activity *out)
 		.operation = u32(raw, 4), .pool_type = u32(raw, 8),
 		.correlation = u32(raw, 12), .device = u32(raw, 20),
 		.address = u64(raw, 32), .size = u64(raw, 40),
-		.t_ns = u64(raw, 56), .used = u64(raw, 64),
+		.t_ns = ns(raw, 56), .used = u64(raw, 64),
 	};
 }
 
@@ -298,7 +304,7 @@ static void decode_unified(const void *raw, struct activity *out)
 {
 	out->unified = (struct unified_memory){
 		.counter = u32(raw, 4), .value = u64(raw, 8),
-		.start_ns = u64(raw, 16), .end_ns = u64(raw, 24),
+		.start_ns = ns(raw, 16), .end_ns = ns(raw, 24),
 		.address = u64(raw, 32), .src = u32(raw, 40),
 		.dst = u32(raw, 44), .stream = u32(raw, 48),
 		.pid = u32(raw, 52), .flags = u32(raw, 56),
@@ -312,7 +318,7 @@ static void decode_decompress(const void *raw, struct activity *out)
 			.stream = u32(raw, 12), .channel = u32(raw, 16),
 			.channel_type = (uint8_t)u32(raw, 20),
 			.correlation = u32(raw, 24),
-			.start_ns = u64(raw, 48), .end_ns = u64(raw, 56) },
+			.start_ns = ns(raw, 48), .end_ns = ns(raw, 56) },
 		.operations = u32(raw, 28), .bytes = u64(raw, 32),
 	};
 }
@@ -366,7 +372,8 @@ uint64_t activity_gpu_start_ns(const void *raw)
 {
 	uint32_t kind = activity_kind(raw);
 
-	return activity_is_gpu_work(kind) ? u64(raw, kinds[kind].gpu_start) : 0;
+	return activity_is_gpu_work(kind) ?
+		ns(raw, kinds[kind].gpu_start) : 0;
 }
 
 /* API records that the deny-list names are passed over here where CUPTI

@@ -8,14 +8,17 @@
 
 #include "collector/activity.h"
 #include "collector/api_calls.h"
+#include "collector/client.h"
+#include "collector/client_clock.h"
 #include "collector/clock.h"
 #include "collector/cupti_api.h"
+#include "collector/cupti_buffers.h"
 #include "collector/cupti_kinds.h"
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/own_thread.h"
+#include "collector/pause.h"
 #include "collector/pool.h"
-#include "collector/thread.h"
 #include "collector/wait.h"
 #include "collector/window.h"
 
@@ -35,43 +38,27 @@
 
 #define ADJUST_NS 1000000000u
 
+/* Another client that wants CUPTI waits so long for our work in flight, and
+ * so long in all for the flush thread, which the driver may hold up. */
+#define ASIDE_FLUSH_NS 50000000u
+#define ASIDE_WAIT_NS 60000000u
+
+/* While another client has CUPTI: how often to see whether it has it still. */
+#define ASIDE_LOOK_NS 200000000u
+
 enum request { NOTHING, STOP, FINISH };
+
+/* HERE: CUPTI is ours.  ASIDE: none of our kinds is on, whoever may have it;
+ * LEAVING: on the way there. */
+enum place { HERE, LEAVING, ASIDE };
 
 static struct cupti_options options;
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic uint32_t request, wake, finished, is_on, is_dead;
+static _Atomic uint32_t request, wake, finished, is_on, is_dead, place;
 static CUpti_SubscriberHandle _Atomic subscriber;
 static uint32_t nr_windows;
 
-/* ---- CUPTI's callbacks ---- */
-
-static void CUPTIAPI buffer_requested(uint8_t **buffer, size_t *size,
-				      size_t *max_records)
-{
-	/* A thread that launches gets a state at its first buffer, so that its
-	 * name is known when it has ended. */
-	bool is_first = !thread_current;
-
-	(void)thread_self();
-	*size = 0;
-	*buffer = pool_take(is_first, size);
-	*max_records = 0;
-}
-
-static void CUPTIAPI buffer_completed(CUcontext context, uint32_t stream,
-				      uint8_t *buffer, size_t size,
-				      size_t valid)
-{
-	(void)context;
-	(void)stream;
-	(void)size;
-	pool_complete(buffer, valid);
-}
-
-static uint64_t CUPTIAPI timestamp(void)
-{
-	return clock_now_ns();
-}
+/* ---- cudaProfilerStart and Stop ---- */
 
 /* Only cuProfilerStart and cuProfilerStop are enabled; cudart's calls end in
  * these (seen with 13.0). */
@@ -95,21 +82,6 @@ static void CUPTIAPI driver_call(void *argument, CUpti_CallbackDomain domain,
 
 /* ---- The flush thread ---- */
 
-static void count_drops(void)
-{
-	size_t dropped = 0;
-
-	if (cupti_api()->ActivityGetNumDroppedRecords(NULL, 0, &dropped) ==
-	    CUPTI_SUCCESS && dropped)
-		loss_add(LOSS_CUPTI_DROPPED, dropped);
-}
-
-static void flush(uint32_t flag)
-{
-	cupti_api()->ActivityFlushAll(flag);
-	count_drops();
-}
-
 /* Buffers can arrive a little after the flush that sent them. */
 static void wait_for_buffers(uint64_t until_ns)
 {
@@ -119,7 +91,7 @@ static void wait_for_buffers(uint64_t until_ns)
 
 static void flush_forced(void)
 {
-	flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 	wait_for_buffers(clock_now_ns() + 50 * LOOK_NS);
 }
 
@@ -132,11 +104,101 @@ static void flush_periodically(void)
 {
 	uint64_t oldest_ns;
 
-	flush(0);
+	cupti_buffers_flush(0);
 	oldest_ns = pool_oldest_ns();
 	if ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
 		flush_forced();
+}
+
+/* ---- Another client of CUPTI ---- */
+
+static void leave(void)
+{
+	pthread_mutex_lock(&control);
+	if (atomic_load(&place) == LEAVING) {
+		if (atomic_load(&is_on)) {
+			cupti_kinds_disable();
+			pause_begin();
+			log_line(LOG_INFO, "another profiler of the program "
+				 "uses CUPTI: standing aside until it is done");
+		}
+		cupti_buffers_release();
+		atomic_store(&place, ASIDE);
+	}
+	pthread_mutex_unlock(&control);
+	wait_wake(&wake);
+}
+
+/* On the flush thread: what is complete is fetched; what is not complete
+ * after that time comes without its end, and is counted. */
+static void complete_leaving(void)
+{
+	uint64_t until_ns = clock_now_ns() + ASIDE_FLUSH_NS;
+
+	do {
+		cupti_buffers_flush(0);
+		wait_for_buffers(clock_now_ns() + LOOK_NS);
+	} while (pool_outstanding() && clock_now_ns() < until_ns &&
+		 atomic_load(&place) == LEAVING);
+	if (pool_outstanding() && atomic_load(&place) == LEAVING)
+		cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	leave();
+}
+
+void cupti_stand_aside(void)
+{
+	uint64_t until_ns = clock_now_ns() + ASIDE_WAIT_NS, now_ns;
+	uint32_t seen;
+
+	if (atomic_load(&is_dead))
+		return;
+	pthread_mutex_lock(&control);
+	if (atomic_load(&place) == HERE)
+		atomic_store(&place, LEAVING);
+	pthread_mutex_unlock(&control);
+	wait_wake(&wake);
+	/* Between windows there is nothing to fetch. */
+	while (seen = atomic_load(&wake), atomic_load(&is_on) &&
+	       atomic_load(&place) == LEAVING &&
+	       (now_ns = clock_now_ns()) < until_ns)
+		wait_change(&wake, seen, until_ns - now_ns);
+	/* The flush may last as long as the driver likes: without it, then. */
+	leave();
+}
+
+/* With `control` held. */
+static int take_place(void)
+{
+	int error;
+
+	atomic_store(&place, HERE);
+	client_clock_sample();
+	error = cupti_buffers_claim();
+	if (!error)
+		error = cupti_kinds_enable();
+	return error;
+}
+
+void cupti_take_up(void)
+{
+	if (atomic_load(&is_dead) || atomic_load(&place) != ASIDE)
+		return;
+	/* What CUPTI still holds for it: ours must not get in there. */
+	if (client_outstanding())
+		cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+	pthread_mutex_lock(&control);
+	if (atomic_load(&place) == ASIDE && !client_is_busy() &&
+	    atomic_load(&request) == NOTHING) {
+		if (atomic_load(&is_on) && take_place()) {
+			window_close();
+			atomic_store(&is_on, 0);
+		}
+		atomic_store(&place, HERE);
+		pause_end();
+	}
+	pthread_mutex_unlock(&control);
+	wait_wake(&wake);
 }
 
 /* The second half of cupti_stop(): unless a new start came in between. */
@@ -144,18 +206,22 @@ static void complete_stop(void)
 {
 	uint64_t until_ns = clock_now_ns() + STOP_WAIT_NS;
 
-	do {
-		flush(0);
+	while (atomic_load(&place) == HERE) {
+		cupti_buffers_flush(0);
 		wait_for_buffers(clock_now_ns() + LOOK_NS);
-	} while (pool_outstanding() && clock_now_ns() < until_ns &&
-		 atomic_load(&request) == STOP);
+		if (!pool_outstanding() || clock_now_ns() >= until_ns ||
+		    atomic_load(&request) != STOP)
+			break;
+	}
 	/* Outside the lock: it may hang as long as the GPU does, and a start
 	 * must not. */
-	if (pool_outstanding() && atomic_load(&request) == STOP)
+	if (pool_outstanding() && atomic_load(&request) == STOP &&
+	    atomic_load(&place) == HERE)
 		flush_forced();
 	pthread_mutex_lock(&control);
 	if (atomic_load(&request) == STOP) {
-		cupti_kinds_disable();
+		if (atomic_load(&place) == HERE)
+			cupti_kinds_disable();
 		atomic_store(&is_on, 0);
 		atomic_store(&request, NOTHING);
 	}
@@ -164,7 +230,7 @@ static void complete_stop(void)
 
 static void complete_finish(void)
 {
-	if (atomic_load(&is_on)) {
+	if (atomic_load(&is_on) && atomic_load(&place) != ASIDE) {
 		flush_forced();
 		cupti_kinds_disable();
 	}
@@ -178,6 +244,8 @@ static void complete_finish(void)
  * looked after every second. */
 static uint64_t pause_ns(uint64_t to_flush_ns)
 {
+	if (atomic_load(&place) == ASIDE)
+		return ASIDE_LOOK_NS;
 	if (!atomic_load(&is_on))
 		return UINT64_MAX >> 1;
 	return to_flush_ns < ADJUST_NS ? to_flush_ns : ADJUST_NS;
@@ -202,11 +270,20 @@ static void *run_flushes(void *argument)
 		}
 		if (atomic_load(&is_on))
 			clock_adjust();
+		switch (atomic_load(&place)) {
+		case LEAVING:
+			complete_leaving();
+			continue;
+		case ASIDE:
+			if (client_is_idle())
+				cupti_take_up();
+			break;
+		}
 		if (now_ns < next_ns) {
 			wait_change(&wake, seen, pause_ns(next_ns - now_ns));
 			continue;
 		}
-		if (atomic_load(&is_on))
+		if (atomic_load(&is_on) && atomic_load(&place) == HERE)
 			flush_periodically();
 		next_ns = clock_now_ns() + options.flush_ns;
 	}
@@ -240,37 +317,6 @@ void cupti_give_way(void)
 	errno = saved;
 }
 
-static void set_attribute(CUpti_ActivityAttribute attribute, uint8_t value)
-{
-	size_t size = sizeof value;
-
-	/* Not fatal: an old version lacks it. */
-	(void)cupti_api()->ActivitySetAttribute(attribute, &size, &value);
-}
-
-/*
- * At each start anew: another client (torch.profiler) that came in between has
- * put its own callbacks and attributes in the place of ours.
- */
-static int register_buffers(void)
-{
-	CUptiResult result;
-
-	/* Our buffers are zeroed when they are free: no memset in the
-	 * program's thread. */
-	set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
-	/* With shared buffers a busy program's come back only when full. */
-	if (cupti_api_version() >= 21) /* 12.3 */
-		set_attribute(CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER,
-			      1);
-	if (cupti_api()->SetThreadIdType)
-		cupti_api()->SetThreadIdType(
-			CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
-	result = cupti_api()->ActivityRegisterCallbacks(buffer_requested,
-							buffer_completed);
-	return cupti_kinds_explain(result, "no activities");
-}
-
 int cupti_attach(const struct cupti_options *given)
 {
 	int error;
@@ -288,10 +334,7 @@ int cupti_attach(const struct cupti_options *given)
 	}
 	api_calls_init(options.api_all);
 	cupti_kinds_select(&options);
-	/* Once for the life of the process, before any kind is on: a second
-	 * time damages the first times of the next session. */
-	if (cupti_api()->ActivityRegisterTimestampCallback)
-		cupti_api()->ActivityRegisterTimestampCallback(timestamp);
+	cupti_buffers_set_clock();
 	if (options.on_profiler_api)
 		error = subscribe_profiler_api();
 	if (error)
@@ -322,9 +365,12 @@ int cupti_start(void)
 	if (is_new && atomic_load(&request) == NOTHING) {
 		discard = options.floor && nr_windows++ % 2 == 0;
 		pool_discard(discard);
-		error = register_buffers();
-		if (!error)
-			error = cupti_kinds_enable();
+		if (!client_is_busy()) {
+			error = take_place();
+		} else {
+			atomic_store(&place, ASIDE);
+			pause_begin();
+		}
 		atomic_store(&is_on, !error);
 		if (!error && !discard)
 			window_open();
@@ -367,8 +413,15 @@ int cupti_finish(uint64_t deadline_ns)
 	return 0;
 }
 
+bool cupti_is_ours(void)
+{
+	return atomic_load(&is_on) && atomic_load(&place) == HERE &&
+		!atomic_load(&is_dead);
+}
+
 void cupti_forget(void)
 {
 	atomic_store(&is_dead, 1);
+	cupti_buffers_in_child();
 	window_close();
 }

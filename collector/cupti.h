@@ -51,6 +51,19 @@ int cupti_finish(uint64_t deadline_ns);
  * is given up.  Context: any thread of the program. */
 void cupti_give_way(void);
 
+/*
+ * Another client wants CUPTI: what is complete is fetched, for 60 ms at most,
+ * and our kinds are turned off; until it is done (client.h), when
+ * cupti_take_up() turns them on again.  Both change nothing where there is
+ * nothing to change.  Context: the client's thread, inside its call.
+ */
+void cupti_stand_aside(void);
+void cupti_take_up(void);
+
+/* Our kinds are on: another client must not turn them off.
+ * Context: any thread. */
+bool cupti_is_ours(void);
+
 /* In the child of a fork: CUPTI is dead.  Context: atfork child. */
 void cupti_forget(void);
 

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "collector/client_clock.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
 #include "collector/wait.h"
@@ -165,6 +166,11 @@ static struct slot *slot_of(const uint8_t *data)
 	return NULL;
 }
 
+bool pool_owns(const uint8_t *data)
+{
+	return slot_of(data) != NULL;
+}
+
 static void recycle(struct slot *slot)
 {
 	/* What CUPTI filled, and the page behind it, where a record may have
@@ -199,8 +205,11 @@ void pool_complete(uint8_t *data, uint64_t valid)
 
 	if (!slot)
 		return;         /* another client's buffer */
+	/* Completed twice it would be in both lists. */
+	if (!atomic_exchange_explicit(&slot->taken_ns, 0,
+				      memory_order_acq_rel))
+		return;
 	atomic_fetch_sub_explicit(&nr_outstanding, 1, memory_order_relaxed);
-	atomic_store_explicit(&slot->taken_ns, 0, memory_order_relaxed);
 	buffer = &slot->buffer;
 	buffer->valid = valid <= buffer->size ? (size_t)valid : 0;
 	if (slot->class == SPARE || !buffer->valid ||
@@ -235,6 +244,9 @@ struct activity_buffer *activity_take(void)
 	struct activity_buffer *newest = atomic_exchange(&done_list, NULL);
 	struct activity_buffer *oldest = NULL, *next;
 
+	/* So that the times in them lie between two pairs. */
+	if (newest)
+		client_clock_sample();
 	for (; newest; newest = next) {
 		next = newest->next;
 		newest->next = oldest;

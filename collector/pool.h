@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_POOL_H
 #define GPUTRACE_COLLECTOR_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -36,6 +37,9 @@ int pool_init(uint64_t bytes);
 /* A buffer for CUPTI, small or large, and its size.  NULL when even the spare
  * ones are out.  Context: application thread inside CUPTI; no lock. */
 uint8_t *pool_take(int is_small, size_t *size);
+
+/* One of ours.  Context: any thread. */
+bool pool_owns(const uint8_t *data);
 
 /* CUPTI is done with it.  Context: any thread. */
 void pool_complete(uint8_t *data, uint64_t valid);

@@ -2,16 +2,12 @@
 #include <dlfcn.h>
 #include <stddef.h>
 
-#include "collector/cupti.h"
 #include "inject/attach.h"
 
 /*
- * Functions of others that the program finds here first when the library is
- * preloaded; each does what it must and calls the real one.
- *
- *   cudaProfilerStart/Stop, cuProfilerStart/Stop   open and close windows
- *   cuptiSubscribe(_v2)                            CUPTI has one subscriber:
- *                                                  ours gives way
+ * cudaProfilerStart/Stop and cuProfilerStart/Stop, which open and close
+ * windows: the program finds them here first when the library is preloaded.
+ * Each calls the real one.
  *
  * Programs that reach the real functions in another way (a static cudart,
  * dlsym) are seen by CUPTI's own callbacks, as long as we may subscribe.
@@ -24,9 +20,6 @@ static const char *const runtimes[] = {
 	"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0", NULL,
 };
 static const char *const drivers[] = { "libcuda.so.1", NULL };
-static const char *const cuptis[] = {
-	"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8", NULL,
-};
 
 static void *real(const char *name, const char *const *libraries)
 {
@@ -70,10 +63,6 @@ EXPORT int cudaProfilerStart(void);
 EXPORT int cudaProfilerStop(void);
 EXPORT int cuProfilerStart(void);
 EXPORT int cuProfilerStop(void);
-EXPORT int cuptiSubscribe(void *subscriber, void *callback, void *argument);
-EXPORT int cuptiSubscribe_v2(void *subscriber, void *callback,
-			     void *argument, void *parameters);
-
 int cudaProfilerStart(void)
 {
 	return start("cudaProfilerStart");
@@ -92,28 +81,4 @@ int cuProfilerStart(void)
 int cuProfilerStop(void)
 {
 	return stop(NULL);
-}
-
-/* CUPTI_ERROR_UNKNOWN where there is no CUPTI to ask. */
-#define NO_CUPTI 999
-
-int cuptiSubscribe(void *subscriber, void *callback, void *argument)
-{
-	int (*call)(void *, void *, void *) = (int (*)(void *, void *, void *))
-		real("cuptiSubscribe", cuptis);
-
-	cupti_give_way();
-	return call ? call(subscriber, callback, argument) : NO_CUPTI;
-}
-
-int cuptiSubscribe_v2(void *subscriber, void *callback, void *argument,
-		      void *parameters)
-{
-	int (*call)(void *, void *, void *, void *) =
-		(int (*)(void *, void *, void *, void *))
-		real("cuptiSubscribe_v2", cuptis);
-
-	cupti_give_way();
-	return call ? call(subscriber, callback, argument, parameters) :
-		NO_CUPTI;
 }

@@ -7,7 +7,7 @@ each one the next begins), attributes and functions; test/sim/cupti_layout.c.
 import collections
 
 import pytest
-from tracing import traced
+from tracing import BUILD, LIBRARY, traced
 
 VERSIONS = {"11.8": 18, "12.4": 22, "12.8": 26, "13.0": 130001}
 PROGRAMS = {
@@ -124,3 +124,25 @@ def test_the_program_asks_for_the_overhead(tmp_path, version):
         launches[o["args"]["correlation"]]["name"]
         for o in trace.slices("overhead", name="Lazy Function Loading"))
     assert callers == ({"cuModuleGetFunction": 13} if version >= 22 else {})
+
+
+@pytest.mark.parametrize("driver, soname", [
+    (13000, "libcupti.so.13"), (12080, "libcupti.so.12"),
+    (11080, "libcupti.so.11.8")])
+def test_the_newest_that_the_driver_takes(tmp_path, driver, soname):
+    """CUPTI newer than the driver gives CUPTI_ERROR_NOT_INITIALIZED."""
+    sim = BUILD / "sim"
+    folders = "%s:%s:%s" % (sim, sim / "12", sim / "11")
+    done, trace = traced(tmp_path, "decode", SIM_DRIVER_VERSION=driver,
+                         LD_LIBRARY_PATH=folders, GPUTRACE_LOG="info")
+    assert soname in done.err
+    assert trace.slices("kernel")
+
+
+def test_the_one_in_the_process_before_a_newer_one(tmp_path):
+    """A program that is linked to CUPTI has made its choice."""
+    copy = BUILD / "sim" / "12" / "libcupti.so.12"
+    done, trace = traced(tmp_path, "decode", GPUTRACE_LOG="info",
+                         LD_PRELOAD="%s:%s" % (LIBRARY, copy))
+    assert "libcupti.so.12" in done.err
+    assert trace.slices("kernel")

@@ -162,6 +162,7 @@ static void name_lane(struct trace *trace, const struct lane *lane,
 		[ROLE_STARTED_OPEN] = "start/end ranges (open)",
 		[ROLE_OVERHEAD] = "overhead",
 		[ROLE_OWN] = "gputrace-writer",
+		[ROLE_PAUSE] = "not recorded",
 	};
 	struct bytes *text = &trace->scratch;
 

@@ -77,6 +77,7 @@ struct trace {
 	struct part *parts;             /* the newest: output.c */
 	size_t tail_len;                /* of the last commit */
 	bool has_new;                   /* since the last commit */
+	uint32_t nr_pauses;             /* that are in the file */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
 	uint32_t nr_clock_pairs;
@@ -105,6 +106,11 @@ uint64_t batch_take(struct trace *trace);
 
 struct pending *pending_create(void);
 void pending_destroy(struct pending *pending);
+
+/* ---- pauses.c ---- */
+
+/* Those that are over; at the end, one that is not, too. */
+void pauses_write(struct trace *trace, bool is_end);
 
 /* ---- drain.c ---- */
 

@@ -39,6 +39,7 @@ enum role {
 	ROLE_STARTED_OPEN, /* those that are open: in the tail only */
 	ROLE_OVERHEAD,  /* CUPTI's own work, JIT, module loading */
 	ROLE_OWN,       /* our own write-outs */
+	ROLE_PAUSE,     /* another profiler has CUPTI */
 	NR_ROLES,
 };
 

@@ -72,6 +72,7 @@ static void write_out(struct trace *trace)
 	uint64_t start_ns = clock_now_ns();
 
 	batch_write(trace, false);
+	pauses_write(trace, false);
 	tell_own_work(trace, start_ns);
 	output_commit(trace, false);
 	publish(trace);
@@ -110,6 +111,7 @@ static void finish(struct trace *trace)
 		end_ns = last->close_ns;
 	drain_close_ranges(trace, end_ns);
 	batch_write(trace, true);
+	pauses_write(trace, true);
 	tell_own_work(trace, start_ns);
 	output_commit(trace, true);
 	publish(trace);

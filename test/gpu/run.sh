@@ -4,7 +4,7 @@
 # Runs gputrace on a machine with a GPU and prints a short table.
 #
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
-#                                  torch overhead hta (all)
+#                                  torch profiler overhead hta (all)
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -23,7 +23,7 @@ OUT=${OUT:-$(mktemp -d)}
 PYTHON=${PYTHON:-python3}
 JUDGE=${GPUTRACE_JUDGE:-../shared/tools}/check_trace.py
 LAST_START=${LAST_START:-500}
-GROUPS_ASKED=${*:-machine conformance host bench torch overhead hta}
+GROUPS_ASKED=${*:-machine conformance host bench torch profiler overhead hta}
 HERE=test/gpu
 mkdir -p "$OUT" && OUT=$(cd "$OUT" && pwd) || exit 1
 WORK=$(mktemp -d)
@@ -210,6 +210,25 @@ group_torch()
 	small eager
 	small graph
 	torch compile 20 100 6
+}
+
+# torch.profiler in a traced program, against the same without us.
+group_profiler()
+{
+	for busy in '' --busy; do
+		name=profiler_in$busy
+		mkdir -p "$WORK/$name"
+		piece "plain_$name" 60 "$PYTHON" $HERE/torch_profiler.py \
+			$busy --json "$WORK/plain$busy.json" &&
+		piece "traced_$name" 60 env LD_PRELOAD="$LIBRARY" \
+			GPUTRACE_OUT="$WORK/$name/trace.json" \
+			"$PYTHON" $HERE/torch_profiler.py $busy \
+			--json "$WORK/traced$busy.json" &&
+		piece "$name" 60 "$PYTHON" $HERE/profiler_check.py \
+			"$WORK/plain$busy.json" "$WORK/traced$busy.json" \
+			"$WORK/$name/trace.json"
+		judge "$name"
+	done
 }
 
 group_overhead()

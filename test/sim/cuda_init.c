@@ -48,6 +48,15 @@ void sim_set_hooks(const struct sim_hooks *table)
 	atomic_store_explicit(&hooks, table, memory_order_release);
 }
 
+bool sim_claim(const struct sim_hooks *table)
+{
+	static _Atomic(const struct sim_hooks *) owner;
+	const struct sim_hooks *found = NULL;
+
+	return atomic_compare_exchange_strong(&owner, &found, table) ||
+		found == table;
+}
+
 bool sim_is_initialized(void)
 {
 	return atomic_load(&state) == 1 && atomic_load(&finished);

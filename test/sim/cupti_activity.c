@@ -38,7 +38,7 @@ uint64_t sim_cupti_version(void)
 
 CUptiResult sim_refusal(const char *function)
 {
-	if (getenv("SIM_SUBSCRIBER"))
+	if (getenv("SIM_SUBSCRIBER") || !sim_claim(&sim_cupti_hooks))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
 	/* The version's number was CUDA's own only from 13.0 on. */
 	if (sim_cupti_version() / 10000 >

@@ -135,6 +135,10 @@ struct sim_hooks {
 /* NULL takes them away. The table must stay valid for ever. */
 SIM_EXPORT void sim_set_hooks(const struct sim_hooks *hooks);
 
+/* Two copies of CUPTI in a process: the first to be used has the driver for
+ * ever, also after its cuptiFinalize; false for the other (H200, 13.0.1). */
+SIM_EXPORT bool sim_claim(const struct sim_hooks *hooks);
+
 /*
  * Begin and end of an API call. sim_enter gives CUDA's error when the driver
  * cannot be used (not initialised, or the process is past its exit handler).
