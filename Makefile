@@ -54,7 +54,7 @@ GUEST_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) \
            -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 
 LIB_C   := $(wildcard inject/*.c collector/*.c writer/*.c)
-CORE_C  := $(filter-out inject/preload.c,$(LIB_C))
+CORE_C  := $(filter-out inject/preload.c inject/exits.c,$(LIB_C))
 TOOL_C  := $(wildcard tools/*.c) inject/settings.c
 HOST_C  := $(wildcard test/host/*.c)
 HOSTLIB_C := $(wildcard test/host/lib/*.c)

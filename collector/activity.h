@@ -246,6 +246,12 @@ void activity_wait(uint64_t timeout_ns);
 /* Context: any thread but the program's hot path (a system call). */
 void activity_wake(void);
 
+/* A periodic flush has handed over what there was: the writer writes it down
+ * at once, so that a kill loses one period and not two.  activity_flushes()
+ * counts them.  Context: flush thread; writer thread. */
+void activity_flushed(void);
+uint32_t activity_flushes(void);
+
 /* Zeroes the buffer and gives it back to the pool.  Context: writer thread. */
 void activity_recycle(struct activity_buffer *buffer);
 

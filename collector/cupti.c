@@ -109,6 +109,16 @@ static void flush_periodically(void)
 	if ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
 		flush_forced();
+	activity_flushed();
+}
+
+/* A period from the start of the last flush; half of one behind a slow one. */
+static uint64_t next_flush_ns(uint64_t last_ns)
+{
+	uint64_t next_ns = last_ns + options.flush_ns;
+	uint64_t least_ns = clock_now_ns() + options.flush_ns / 2;
+
+	return next_ns > least_ns ? next_ns : least_ns;
 }
 
 /* ---- Another client of CUPTI ---- */
@@ -260,6 +270,7 @@ static void *run_flushes(void *argument)
 		uint32_t seen = atomic_load(&wake);
 		uint64_t now_ns = clock_now_ns();
 
+		log_carry();
 		switch (atomic_load(&request)) {
 		case FINISH:
 			complete_finish();
@@ -285,7 +296,7 @@ static void *run_flushes(void *argument)
 		}
 		if (atomic_load(&is_on) && atomic_load(&place) == HERE)
 			flush_periodically();
-		next_ns = clock_now_ns() + options.flush_ns;
+		next_ns = next_flush_ns(now_ns);
 	}
 }
 

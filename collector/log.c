@@ -4,19 +4,47 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 /* One line; the rest is cut.  A path of PATH_MAX fits beside its sentence. */
 #define LINE_MAX_BYTES (PATH_MAX + 512)
 
+/* Lines that wait for log_carry(); when there are more, the last ones go. */
+#define NR_QUEUED 32
+
+/* A pipe that is full must not hold the program up for longer. */
+#define STDERR_WAIT_MS 50
+
 static enum log_level threshold = LOG_WARN;
 static char log_file[PATH_MAX];
+static struct stat first_stderr;
+static bool had_stderr;
+
+static struct queued {
+	_Atomic uint32_t len;           /* 0: not yet written down */
+	char line[LINE_MAX_BYTES];
+} queue[NR_QUEUED];
+static _Atomic uint32_t nr_queued, nr_carried, is_carrying;
+static _Atomic pid_t carried_tid;
+
+void log_keep_stderr(void)
+{
+	int saved = errno;
+
+	had_stderr = !fstat(STDERR_FILENO, &first_stderr);
+	errno = saved;
+}
 
 void log_init(enum log_level level, const char *file)
 {
@@ -38,14 +66,44 @@ bool log_enabled(enum log_level level)
 	return level <= threshold && level != LOG_QUIET;
 }
 
+static bool is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_dev == b->st_dev && a->st_ino == b->st_ino;
+}
+
+/*
+ * Descriptor 2 may be a data file or a connection by now, of a program that
+ * closed it and opened another.  It is stderr while it is what it was at the
+ * start, a terminal or /dev/null, or what stdout is too (a redirection).
+ */
+static bool is_stderr(void)
+{
+	struct stat now, out;
+
+	if (fstat(STDERR_FILENO, &now))
+		return false;
+	return S_ISCHR(now.st_mode) ||
+		(had_stderr && is_same(&now, &first_stderr)) ||
+		(!fstat(STDOUT_FILENO, &out) && is_same(&now, &out));
+}
+
+/* A pipe that nobody reads, a terminal that stands still. */
+static bool has_room(void)
+{
+	struct pollfd wait = { .fd = STDERR_FILENO, .events = POLLOUT };
+
+	return poll(&wait, 1, STDERR_WAIT_MS) != 0;
+}
+
 /* The file is opened for each line: a descriptor kept open could be closed,
- * and its number taken, by a program that closes all of them.  A pipe that
- * nobody reads must not hold the program up. */
+ * and its number taken, by a program that closes all of them. */
 static void write_line(const char *line, size_t len)
 {
 	int fd = STDERR_FILENO;
 	ssize_t n;
 
+	if (!log_file[0] && (!is_stderr() || !has_room()))
+		return;
 	if (log_file[0])
 		fd = open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC |
 			  O_NONBLOCK | O_NOCTTY, 0600);
@@ -83,24 +141,92 @@ static void write_guarded(const char *line, size_t len)
 	pthread_setcancelstate(cancel, NULL);
 }
 
-void log_line(enum log_level level, const char *fmt, ...)
+/* Returns the line's length. */
+static size_t write_down(char *line, const char *fmt, va_list args)
 {
 	static const char prefix[] = "gputrace: ";
-	char line[LINE_MAX_BYTES];
-	int saved = errno, n;
-	size_t len = sizeof prefix - 1;
+	size_t len = sizeof prefix - 1, room = LINE_MAX_BYTES - len - 1;
+	int n;
+
+	memcpy(line, prefix, len);
+	n = vsnprintf(line + len, room, fmt, args);
+	if (n > 0)
+		len += (size_t)n < room ? (size_t)n : room - 1;
+	line[len++] = '\n';
+	return len;
+}
+
+static void put(const char *fmt, va_list args)
+{
+	uint32_t i = atomic_load(&nr_queued);
+	struct queued *slot;
+
+	do {
+		if (i - atomic_load(&nr_carried) >= NR_QUEUED)
+			return;
+	} while (!atomic_compare_exchange_weak(&nr_queued, &i, i + 1));
+	slot = &queue[i % NR_QUEUED];
+	atomic_store(&slot->len,
+		     (uint32_t)write_down(slot->line, fmt, args));
+}
+
+void log_carry(void)
+{
+	int saved = errno;
+	uint32_t i, len;
+
+	if (atomic_exchange(&is_carrying, 1))
+		return;
+	for (;;) {
+		i = atomic_load(&nr_carried);
+		len = atomic_exchange(&queue[i % NR_QUEUED].len, 0);
+		if (!len)
+			break;
+		write_guarded(queue[i % NR_QUEUED].line, len);
+		atomic_store(&nr_carried, i + 1);
+	}
+	atomic_store(&is_carrying, 0);
+	errno = saved;
+}
+
+void log_be_carried(void)
+{
+	atomic_store(&carried_tid, (pid_t)syscall(SYS_gettid));
+}
+
+void log_queue(enum log_level level, const char *fmt, ...)
+{
+	int saved = errno;
 	va_list args;
 
 	if (!log_enabled(level))
 		return;
-	memcpy(line, prefix, len);
 	va_start(args, fmt);
-	n = vsnprintf(line + len, sizeof line - len - 1, fmt, args);
+	put(fmt, args);
 	va_end(args);
-	if (n > 0)
-		len += (size_t)n < sizeof line - len - 1 ?
-			(size_t)n : sizeof line - len - 2;
-	line[len++] = '\n';
-	write_guarded(line, len);
+	errno = saved;
+}
+
+/* Apart, so that a queued line needs no room on the stack. */
+static __attribute__((noinline)) void write_now(const char *fmt, va_list args)
+{
+	char line[LINE_MAX_BYTES];
+
+	write_guarded(line, write_down(line, fmt, args));
+}
+
+void log_line(enum log_level level, const char *fmt, ...)
+{
+	int saved = errno;
+	va_list args;
+
+	if (!log_enabled(level))
+		return;
+	va_start(args, fmt);
+	if ((pid_t)syscall(SYS_gettid) == atomic_load(&carried_tid))
+		put(fmt, args);
+	else
+		write_now(fmt, args);
+	va_end(args);
 	errno = saved;
 }

@@ -11,6 +11,10 @@
  */
 enum log_level { LOG_QUIET, LOG_WARN, LOG_INFO, LOG_DEBUG };
 
+/* Remembers what stderr is, before the program can close it and get its number
+ * for a file of its own.  Context: constructor. */
+void log_keep_stderr(void);
+
 /* file: NULL for stderr.  Context: attach, once. */
 void log_init(enum log_level level, const char *file);
 bool log_enabled(enum log_level level);
@@ -19,5 +23,18 @@ bool log_enabled(enum log_level level);
  * handler. */
 __attribute__((format(printf, 2, 3)))
 void log_line(enum log_level level, const char *fmt, ...);
+
+/* As log_line(), but a thread that can writes it with log_carry(): from those
+ * that have no stderr (own_thread_part_files()) or no room on their stack.
+ * Context: any thread; signal-safe where its values are. */
+__attribute__((format(printf, 2, 3)))
+void log_queue(enum log_level level, const char *fmt, ...);
+
+/* Lines of the calling thread are queued from now on.  Context: one thread. */
+void log_be_carried(void);
+
+/* Writes what is queued.  Context: any thread that has the program's
+ * descriptors; signal-safe. */
+void log_carry(void);
 
 #endif

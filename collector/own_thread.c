@@ -1,11 +1,27 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/own_thread.h"
 
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* 2 MiB, of which pages are touched as needed: the demangler recurses. */
 #define STACK_SIZE (2u << 20)
+
+/* Linux 5.9; the same number on all machines. */
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#define CLOSE_UNSHARED (1u << 1)        /* CLOSE_RANGE_UNSHARE */
+
+static atomic_bool files_are_apart;
 
 int own_thread_start(const char *name, void *(*run)(void *), void *argument)
 {
@@ -29,4 +45,63 @@ int own_thread_start(const char *name, void *(*run)(void *), void *argument)
 		pthread_detach(thread);
 	}
 	return -error;
+}
+
+/* Closes all that was copied.  The folder shows the calling thread's table,
+ * the one behind `folder` among it. */
+static void close_all(DIR *folder)
+{
+	struct dirent *entry;
+	int fd;
+
+	while ((entry = readdir(folder))) {
+		fd = atoi(entry->d_name);
+		if (entry->d_name[0] != '.' && fd != dirfd(folder))
+			close(fd);
+	}
+	closedir(folder);
+}
+
+/* Before Linux 5.9, or where a filter knows no close_range(): the copies are
+ * there for a moment. */
+static int part_by_hand(void)
+{
+	DIR *folder = opendir("/proc/thread-self/fd");
+	int err;
+
+	if (!folder)
+		return -errno;
+	if (!unshare(CLONE_FILES)) {
+		close_all(folder);
+		return 0;
+	}
+	err = -errno;
+	closedir(folder);
+	return err;
+}
+
+int own_thread_part_files(void)
+{
+	int err = 0, fd;
+
+#ifdef __SANITIZE_THREAD__
+	return -ENOSYS;         /* it takes equal numbers for one file */
+#endif
+	if (syscall(SYS_close_range, 0u, ~0u, CLOSE_UNSHARED))
+		err = part_by_hand();
+	if (err)
+		return err;
+	atomic_store(&files_are_apart, true);
+	/* Whatever speaks on stderr here must not speak into the trace. */
+	do
+		fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	while (fd >= 0 && fd < STDERR_FILENO);
+	if (fd > STDERR_FILENO)
+		close(fd);
+	return 0;
+}
+
+bool own_thread_files_are_apart(void)
+{
+	return atomic_load(&files_are_apart);
 }

@@ -2,6 +2,8 @@
 #ifndef GPUTRACE_COLLECTOR_OWN_THREAD_H
 #define GPUTRACE_COLLECTOR_OWN_THREAD_H
 
+#include <stdbool.h>
+
 /*
  * Starts one of our own threads: detached, named (15 characters at most), all
  * signals blocked so that the program's handlers never run on it, on a small
@@ -9,5 +11,18 @@
  * Context: attach.
  */
 int own_thread_start(const char *name, void *(*run)(void *), void *argument);
+
+/*
+ * Gives the calling thread a table of descriptors of its own, with nothing but
+ * /dev/null in 0 to 2.  A program that closes all descriptors and reuses their
+ * numbers (a daemon) then cannot meet ours, and its pipes end when it closes
+ * them.  The thread has no stderr from here on: log_be_carried().
+ * Returns 0 or -errno, where the system refuses: all is shared as before.
+ * Context: one of our own threads that has no descriptor open.
+ */
+int own_thread_part_files(void);
+
+/* True if the writer's descriptors are apart from the program's. */
+bool own_thread_files_are_apart(void);
 
 #endif

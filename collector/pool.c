@@ -56,7 +56,7 @@ static struct slot *slots;
 static uint32_t nr_slots, nr_useful;     /* useful: all but the spare */
 static struct class_pool pools[NR_CLASSES];
 static struct activity_buffer *_Atomic done_list;
-static _Atomic uint32_t nr_outstanding, nr_done, arrivals;
+static _Atomic uint32_t nr_outstanding, nr_done, arrivals, nr_flushes;
 static _Atomic int discarding;
 
 static void give(_Atomic uint64_t *list, uint32_t i)
@@ -237,6 +237,17 @@ void activity_wait(uint64_t timeout_ns)
 void activity_wake(void)
 {
 	wait_wake(&arrivals);
+}
+
+void activity_flushed(void)
+{
+	atomic_fetch_add(&nr_flushes, 1);
+	activity_wake();
+}
+
+uint32_t activity_flushes(void)
+{
+	return atomic_load(&nr_flushes);
 }
 
 struct activity_buffer *activity_take(void)

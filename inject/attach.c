@@ -6,27 +6,22 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "collector/clock.h"
 #include "collector/cupti.h"
 #include "collector/cupti_api.h"
 #include "collector/log.h"
-#include "collector/loss.h"
 #include "collector/nvtx.h"
 #include "collector/thread.h"
 #include "inject/configuration.h"
+#include "inject/ending.h"
+#include "inject/other_tool.h"
 #include "writer/writer.h"
 
-/* The end of the process may take so long in the worst case. */
-#define EXIT_FLUSH_NS 1000000000u
-#define EXIT_WRITE_NS 800000000u
-
-enum state { OFF, BEGUN, ON, ENDED, DEAD };
+enum state { OFF, BEGUN, ON, DEAD };
 
 static _Atomic uint32_t state;
-static pid_t attached_pid;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
 static struct configuration configuration;
@@ -61,47 +56,7 @@ bool attach_cuda_is_in_use(void)
 	return get && get(&count) == 0;
 }
 
-/* ---- The ways out ---- */
-
-static void say_summary(uint64_t started_ns)
-{
-	struct writer_summary summary;
-	uint64_t lost = 0;
-
-	writer_summary(&summary);
-	for (int i = 0; i < LOSS_NR; i++)
-		lost += loss_get(i);
-	if (summary.path[0])
-		log_line(LOG_WARN, "%s: %llu kernels, %llu lost",
-			 summary.path, (unsigned long long)summary.kernels,
-			 (unsigned long long)lost);
-	for (int i = 0; lost && i < LOSS_NR; i++)
-		if (loss_get(i))
-			log_line(LOG_INFO, "lost: %s: %llu", loss_key(i),
-				 (unsigned long long)loss_get(i));
-	log_line(LOG_INFO, "the end took %llu ms", (unsigned long long)
-		 ((clock_now_ns() - started_ns) / 1000000));
-}
-
-static void at_exit(void)
-{
-	uint32_t on = ON;
-	uint64_t started_ns;
-
-	/* A child that was made without fork() (a bare clone): in_child() has
-	 * not run, our threads are not here. */
-	if (getpid() != attached_pid ||
-	    !atomic_compare_exchange_strong(&state, &on, ENDED))
-		return;
-	started_ns = clock_now_ns();
-	if (cupti_finish(started_ns + EXIT_FLUSH_NS))
-		log_line(LOG_WARN, "CUPTI did not answer in time; what it "
-			 "still held is lost");
-	if (writer_finish(clock_now_ns() + EXIT_WRITE_NS))
-		log_line(LOG_WARN, "the end of the trace was not written in "
-			 "time; the file is complete up to the last flush");
-	say_summary(started_ns);
-}
+/* ---- The way out: ending.c, and the child of a fork ---- */
 
 /*
  * In the child of a fork after cuInit neither CUDA nor CUPTI works, none of
@@ -114,6 +69,7 @@ static void in_child(void)
 	if (atomic_load(&state) == OFF)
 		return;
 	atomic_store(&state, DEAD);
+	ending_forget();
 	cupti_forget();
 	writer_forget();
 }
@@ -157,6 +113,15 @@ static int start_tracing(void)
 	return configuration.start_now ? cupti_start() : 0;
 }
 
+static void say_whose_nvtx(void)
+{
+	const char *other = other_tool("NVTX_INJECTION64_PATH");
+
+	if (other && configuration.wants_nvtx)
+		log_line(LOG_WARN, "no NVTX ranges: NVTX_INJECTION64_PATH "
+			 "names %s", other);
+}
+
 static void attach_now(void)
 {
 	uint32_t off = OFF;
@@ -164,7 +129,6 @@ static void attach_now(void)
 	/* A child that was forked in the middle of this would do it again. */
 	if (!atomic_compare_exchange_strong(&state, &off, BEGUN))
 		return;
-	attached_pid = getpid();
 	pthread_once(&once, prepare);
 	configuration_complain();
 	if (!configuration.wants_cuda)
@@ -173,8 +137,9 @@ static void attach_now(void)
 		return;
 	log_line(LOG_INFO, "attached to pid %d, CUPTI %u from %s",
 		 (int)getpid(), cupti_api_version(), cupti_api_path());
+	say_whose_nvtx();
 	atomic_store(&state, ON);
-	atexit(at_exit);
+	ending_arm();
 }
 
 /* On the program's thread: errno is kept, and a cancellation of the thread does
@@ -195,10 +160,27 @@ void attach(enum attach_way way)
 	once_whole(&attach_once, attach_now);
 }
 
+void attach_explain_absence(void)
+{
+	static atomic_flag is_said = ATOMIC_FLAG_INIT;
+	int saved = errno;
+	const char *other = other_tool("CUDA_INJECTION64_PATH");
+
+	if (atomic_load(&state) == OFF && other && attach_cuda_is_in_use() &&
+	    !atomic_flag_test_and_set(&is_said)) {
+		once_whole(&once, prepare);
+		log_line(LOG_WARN, "not tracing: CUDA_INJECTION64_PATH names "
+			 "another tool, %s; without it this program is traced",
+			 other);
+	}
+	errno = saved;
+}
+
 void attach_profiler_api(bool start)
 {
 	int saved = errno;
 
+	attach_explain_absence();
 	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
 		return;
 	if (start)
@@ -211,5 +193,6 @@ void attach_profiler_api(bool start)
 bool attach_nvtx(void)
 {
 	once_whole(&once, prepare);
+	attach_explain_absence();
 	return configuration.wants_nvtx;
 }

@@ -5,11 +5,11 @@
 #include <stdbool.h>
 
 /*
- * The one attach that all ways in lead to, and the ways out: the end of the
- * process and the child of a fork.
+ * The one attach that all ways in lead to, and the child of a fork (the end
+ * of the process: ending.h).
  *
- *   OFF --attach()--> ON --exit--> ENDED
- *    ^                 \--fork, child--> DEAD
+ *   OFF --attach()--> ON --fork, child--> DEAD
+ *    ^                 |
  *    '---- on any error: said once, and OFF for good
  */
 enum attach_way { ATTACH_IN_CUINIT, ATTACH_LATE };
@@ -26,6 +26,11 @@ bool attach_nvtx(void);
 /* The program called cudaProfilerStart (true) or Stop: opens or closes a
  * window if GPUTRACE_START=profiler-api.  Context: any thread. */
 void attach_profiler_api(bool start);
+
+/* Where the driver did not call us because another tool has its variable,
+ * there is no trace: says so, once, in a process that uses CUDA.  Called by
+ * whatever else of the program reaches us.  Context: any thread. */
+void attach_explain_absence(void);
 
 /* True if this process has called cuInit.  Context: any thread; a lock-free
  * call of the driver, where it is loaded. */

@@ -10,6 +10,7 @@
 #include "collector/own_thread.h"
 #include "inject/attach.h"
 #include "inject/environment.h"
+#include "inject/exits.h"
 
 /*
  * The four ways in (design: Surfaces).  All lead to attach().
@@ -87,6 +88,8 @@ static void on_load(void)
 	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
 		return;
 	environment_keep();
+	log_keep_stderr();
+	exits_prepare();
 	if (!is_preloaded(path) && is_injected(path))
 		return;
 	in_use = !is_preloaded(path) && attach_cuda_is_in_use();

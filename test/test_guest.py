@@ -128,6 +128,26 @@ def test_no_libcupti(tmp_path):
     assert len(lines) == 1, done.err
 
 
+def test_another_tool_in_the_drivers_variable(tmp_path):
+    """It stays there; that there is no trace is said where CUDA is used and
+    the program then reaches us in another way."""
+    other = "/nowhere/libother.so"
+    done = run("hostile", "errno", cwd=tmp_path, CUDA_INJECTION64_PATH=other)
+    assert done.status == 0
+    line, = own_lines(done.err)
+    assert "CUDA_INJECTION64_PATH" in line and other in line
+    inert = run("inert", "--nvtx", cwd=tmp_path, CUDA_INJECTION64_PATH=other)
+    assert inert.err == ""
+    assert files(tmp_path) == []
+
+
+def test_another_tool_in_the_variable_of_nvtx(tmp_path):
+    other = "/nowhere/libother.so"
+    done, trace = traced(tmp_path, "decode", NVTX_INJECTION64_PATH=other)
+    assert any(other in line for line in own_lines(done.err)), done.err
+    assert trace.slices("kernel") and not trace.ranges()
+
+
 def test_mode_of_the_file(tmp_path):
     old = os.umask(0)
     try:

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "collector/log.h"
+#include "collector/own_thread.h"
 #include "writer/sink.h"
 #include "writer/twin.h"
 
@@ -247,19 +248,26 @@ static int fail(struct sink_file *file, int err)
 	return err;
 }
 
+static int cut(const struct half *half, uint64_t size)
+{
+	if (!is_ours(half))
+		return -EBADF;
+	return ftruncate(half->fd, (off_t)size) ? -errno : 0;
+}
+
 /* The hidden half is the body and these bytes.  -EBADF: the program closed our
- * descriptor in this moment. */
+ * descriptor in this moment, which it cannot where the writer's are apart. */
 static int write_end(struct sink_file *file, const void *bytes, size_t len)
 {
-	int err, fd, tries = 5;
+	int err, tries = 5;
 
 	do {
 		err = catch_up(file);
-		fd = hidden(file)->fd;
 		if (!err)
-			err = write_all(fd, bytes, len, file->body);
-		if (!err && ftruncate(fd, (off_t)(file->body + len)))
-			err = -errno;
+			err = write_all(hidden(file)->fd, bytes, len,
+					file->body);
+		if (!err)
+			err = cut(hidden(file), file->body + len);
 	} while (err == -EBADF && --tries);
 	return err;
 }
@@ -396,7 +404,8 @@ static void file_forget(struct sink *sink)
 	int i;
 
 	for (i = 0; i < 2; i++) {
-		if (is_ours(&file->half[i]))
+		/* The child has none of the writer's own descriptors. */
+		if (!own_thread_files_are_apart() && is_ours(&file->half[i]))
 			close(file->half[i].fd);
 		file->half[i].fd = -1;
 	}

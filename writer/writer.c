@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
 #include "writer/trace.h"
@@ -28,6 +29,7 @@ static struct {
 	pthread_mutex_t lock;           /* of the summary */
 	struct writer_summary summary;
 	_Atomic uint32_t must_finish, has_finished;
+	void (*on_finished)(void);
 	bool is_running;
 	struct trace *trace;            /* the thread's own */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -78,16 +80,34 @@ static void write_out(struct trace *trace)
 	publish(trace);
 }
 
-/* The buffers are taken before the rings are read: what was pushed before a
- * call is then known when the call is seen. */
-static void look(struct trace *trace, uint64_t *flushed_ns)
+/* When the file is to be brought up to date: a flush of CUPTI's buffers has
+ * come in, or none comes and what else there is has waited long enough. */
+struct due {
+	uint32_t flushes;
+	uint64_t written_ns;
+};
+
+static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
 {
-	uint64_t waiting = batch_take(trace);
 	uint64_t now_ns = clock_now_ns();
 
+	if (flushes == due->flushes &&
+	    now_ns - due->written_ns < flush_ns + flush_ns / 4)
+		return false;
+	due->flushes = flushes;
+	due->written_ns = now_ns;
+	return true;
+}
+
+/* The buffers are taken before the rings are read: what was pushed before a
+ * call is then known when the call is seen. */
+static void look(struct trace *trace, struct due *due)
+{
+	uint32_t flushes = activity_flushes();
+	uint64_t waiting = batch_take(trace);
+
 	drain_rings(trace);
-	if (now_ns - *flushed_ns >= trace->options.flush_ns) {
-		*flushed_ns = now_ns;
+	if (is_due(due, flushes, trace->options.flush_ns)) {
 		write_out(trace);
 	} else if (waiting >= WAITING_MAX) {
 		batch_write(trace, false);
@@ -117,14 +137,15 @@ static void finish(struct trace *trace)
 	publish(trace);
 }
 
-/* Sleeps to the next look; false when it is time to finish. */
-/* Until the next look is due, or buffers have piled up. */
-static bool wait_for_next(void)
+/* Sleeps until the next look is due, or buffers have come; false when it is
+ * time to finish. */
+static bool wait_for_next(const struct due *due)
 {
 	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
 		POLL_CLOSED_MS;
 
-	if (!atomic_load(&writer.must_finish))
+	if (!atomic_load(&writer.must_finish) &&
+	    activity_flushes() == due->flushes)
 		activity_wait(poll_ms * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
@@ -132,17 +153,24 @@ static bool wait_for_next(void)
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
-	uint64_t flushed_ns = clock_now_ns();
+	struct due due = { activity_flushes(), clock_now_ns() };
 
-	while (wait_for_next())
-		look(trace, &flushed_ns);
+	log_be_carried();
+	(void)own_thread_part_files();
+	while (wait_for_next(&due))
+		look(trace, &due);
 	finish(trace);
 	/* Forgotten first: the child of a fork in this moment looks at it. */
 	writer.trace = NULL;
 	atomic_thread_fence(memory_order_seq_cst);
+	output_fini(trace);
+	if (writer.on_finished)
+		writer.on_finished();
+	wait_wake(&writer.has_finished);
+	/* Not waited for: the process may be ending in a signal handler that
+	 * interrupted malloc(), which then holds our lock. */
 	trace_fini(trace);
 	free(trace);
-	wait_wake(&writer.has_finished);
 	return NULL;
 }
 
@@ -190,6 +218,11 @@ int writer_finish(uint64_t deadline_ns)
 	}
 	writer.is_running = false;
 	return 0;
+}
+
+void writer_on_finished(void (*call)(void))
+{
+	writer.on_finished = call;
 }
 
 void writer_summary(struct writer_summary *summary)

@@ -54,6 +54,10 @@ int writer_start(const struct writer_options *options);
  * Context: the exiting thread, once. */
 int writer_finish(uint64_t deadline_ns);
 
+/* To be called by the writer's thread when the file is complete, before
+ * writer_finish() returns.  Context: attach, once. */
+void writer_on_finished(void (*call)(void));
+
 /* What the last line on stderr says. */
 struct writer_summary {
 	char path[4096];        /* of the last file; empty if none was made */

@@ -347,6 +347,7 @@ void sim_buffers_flush(bool forced)
 	pthread_once(&once, start);
 	while (owner != getpid())	/* a forked child hangs, as there */
 		pause();
+	sim_wait_until(sim_now() + sim_env_number("SIM_FLUSH_MS", 0) * 1000000);
 	pthread_mutex_lock(&flush_lock);
 	pthread_mutex_lock(&lock);
 	while (*at) {

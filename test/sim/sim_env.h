@@ -26,6 +26,9 @@
  *   SIM_TIMES=zero@N, SIM_TIMES=reversed@N    each N-th kernel record has
  *                          times 0, or end < start
  *   SIM_LATE_MS=N          a completed buffer is handed over N ms late
+ *   SIM_FLUSH_MS=N         each flush takes N ms more, as behind a lock of the
+ *                          driver
+ *   SIM_DISK_MS=N          each pwrite() of the process takes N ms more
  *   SIM_NAME_BYTES=N       kernel names are stretched to N bytes
  *   SIM_NAME_RAW=1         kernel names hold every byte from 1 to 255
  *   SIM_SILENT_AFTER=N     after the N-th cuptiActivityDisable of a kernel

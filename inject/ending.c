@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+#include "inject/ending.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collector/clock.h"
+#include "collector/cupti.h"
+#include "collector/log.h"
+#include "collector/loss.h"
+#include "collector/wait.h"
+#include "writer/writer.h"
+
+/* The end of the process may take so long in the worst case. */
+#define FLUSH_NS UINT64_C(1000000000)
+#define WRITE_NS UINT64_C(800000000)
+
+/* NOTHING --ending_arm()--> ARMED --first ending_run()--> ENDING + its tid;
+ * the child of a fork goes back to NOTHING. */
+enum { NOTHING, ARMED, ENDING };
+
+static _Atomic uint32_t stage, has_ended;
+static pid_t armed_pid;
+static _Atomic uint64_t started_ns;
+static atomic_flag is_said = ATOMIC_FLAG_INIT;
+
+/* Asked of the kernel: in the child of a vfork or a bare clone an old C library
+ * would answer for the parent. */
+static pid_t own_pid(void)
+{
+	return (pid_t)syscall(SYS_getpid);
+}
+
+/* By the writer's thread when the file is complete, which has the room on its
+ * stack that the exiting one may not have. */
+static void say_summary(void)
+{
+	static struct writer_summary summary;
+	uint64_t lost = 0;
+
+	if (atomic_flag_test_and_set(&is_said))
+		return;
+	writer_summary(&summary);
+	for (int i = 0; i < LOSS_NR; i++)
+		lost += loss_get(i);
+	if (summary.path[0])
+		log_queue(LOG_WARN, "%s: %llu kernels, %llu lost",
+			  summary.path, (unsigned long long)summary.kernels,
+			  (unsigned long long)lost);
+	for (int i = 0; lost && i < LOSS_NR; i++)
+		if (loss_get(i))
+			log_queue(LOG_INFO, "lost: %s: %llu", loss_key(i),
+				  (unsigned long long)loss_get(i));
+	log_queue(LOG_INFO, "the end took %llu ms", (unsigned long long)
+		  ((clock_now_ns() - atomic_load(&started_ns)) / 1000000));
+}
+
+static void complete(void)
+{
+	uint64_t until_ns = atomic_load(&started_ns) + FLUSH_NS;
+
+	if (cupti_finish(until_ns))
+		log_queue(LOG_WARN, "CUPTI did not answer in time; what it "
+			  "still held is lost");
+	if (writer_finish(until_ns + WRITE_NS)) {
+		log_queue(LOG_WARN, "the end of the trace was not written in "
+			  "time; the file is complete up to the last flush");
+		say_summary();
+	}
+	log_carry();
+}
+
+static void wait_for_other(void)
+{
+	uint64_t until_ns = clock_now_ns() + FLUSH_NS + WRITE_NS, now_ns;
+
+	while (!atomic_load(&has_ended)) {
+		now_ns = clock_now_ns();
+		if (now_ns >= until_ns)
+			return;
+		wait_change(&has_ended, 0, until_ns - now_ns);
+	}
+}
+
+void ending_run(void)
+{
+	uint32_t ours, seen = atomic_load(&stage);
+
+	if (seen == NOTHING || atomic_load(&has_ended) ||
+	    own_pid() != armed_pid)
+		return;
+	ours = ENDING + (uint32_t)syscall(SYS_gettid);
+	if (seen == ARMED &&
+	    atomic_compare_exchange_strong(&stage, &seen, ours)) {
+		atomic_store(&started_ns, clock_now_ns());
+	} else if (seen != ours) {
+		wait_for_other();
+		return;
+	}
+	/* Also a handler that interrupted this thread in here: once more. */
+	complete();
+	wait_wake(&has_ended);
+}
+
+void ending_arm(void)
+{
+	armed_pid = own_pid();
+	writer_on_finished(say_summary);
+	atomic_store(&stage, ARMED);
+	atexit(ending_run);
+	at_quick_exit(ending_run);
+}
+
+void ending_forget(void)
+{
+	atomic_store(&stage, NOTHING);
+}
