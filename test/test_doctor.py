@@ -780,6 +780,18 @@ def chosen(line):
     return re.search(r"CUPTI \d+ from (\S+)", line).group(1)
 
 
+@pytest.mark.parametrize("folders", [["", "12", "11"], ["11", "12"]],
+                         ids=["all", "old ones"])
+def test_the_same_soname(gputrace, tmp_path, folders):
+    """Without a driver's version the newest, whatever the folders' order."""
+    env = {"LD_LIBRARY_PATH": ":".join(
+        str(BUILD / "sim" / f) for f in [*folders, "."])}
+    done = run("decode", GPUTRACE_OUT=tmp_path / "t.json",
+               GPUTRACE_LOG="info", **env)
+    Answer(gputrace, env=env).says("cupti", OK, os.path.basename(
+        chosen(done.err)))
+
+
 @pytest.mark.parametrize("way", ["LD_LIBRARY_PATH", "GPUTRACE_CUPTI"])
 def test_the_same_choice(gputrace, tmp_path, way):
     where = tmp_path / "copy"
