@@ -7,6 +7,7 @@
 
 #include "collector/api_calls.h"
 #include "collector/client_clock.h"
+#include "collector/cupti_advice.h"
 #include "collector/cupti_api.h"
 #include "collector/loss.h"
 
@@ -226,6 +227,7 @@ static void decode_device(const void *raw, struct activity *out)
 	};
 	memcpy(out->device.uuid, (const uint8_t *)raw + 120,
 	       sizeof out->device.uuid);
+	cupti_advice_device(out->device.cc_major, out->device.cc_minor);
 }
 
 static void decode_context(const void *raw, struct activity *out)

@@ -7,11 +7,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
+#include "collector/cupti_places.h"
 #include "collector/log.h"
 
 static struct cupti_api bound;
-static uint32_t version;
+static uint32_t version, driver;
 static char found_at[PATH_MAX];
 
 static const struct entry {
@@ -33,26 +35,15 @@ static const struct {
 	uint32_t cuda;
 	const char *soname;
 } sonames[] = {
-	{ 13, "libcupti.so.13" },
-	{ 12, "libcupti.so.12" },
-	{ 11, "libcupti.so.11.8" },
+#define X(major, soname) { major, soname },
+	CUPTI_SONAMES(X)
+#undef X
 };
 
-/* Where toolkits keep it when the loader does not know it. */
-static const char *const places[] = {
-	"/usr/local/cuda/extras/CUPTI/lib64/%s",
-	"/usr/local/cuda/lib64/%s",
-	"/usr/local/cuda-*/extras/CUPTI/lib64/%s",
-	"/usr/local/cuda-*/lib64/%s",
-	"/opt/cuda/extras/CUPTI/lib64/%s",
-	"/usr/lib/*-linux-gnu/%s",
-};
-
-/* Beside the CUDA libraries that the process has mapped from pip's wheels
- * (site-packages/nvidia/...), and beside any other of CUDA's. */
-static const char *const wheel_places[] = {
-	"cu13/lib/%s", "cuda_cupti/lib/%s", "cu12/lib/%s",
-};
+#define X(folder) folder "%s",
+static const char *const places[] = { CUPTI_PLACES(X) };
+static const char *const wheel_places[] = { CUPTI_WHEEL_PLACES(X) };
+#undef X
 
 const struct cupti_api *cupti_api(void)
 {
@@ -62,6 +53,11 @@ const struct cupti_api *cupti_api(void)
 uint32_t cupti_api_version(void)
 {
 	return version;
+}
+
+uint32_t cupti_api_driver(void)
+{
+	return driver;
 }
 
 const char *cupti_api_path(void)
@@ -119,6 +115,26 @@ static void *each_mapped(const char *part,
 	}
 	fclose(maps);
 	return result;
+}
+
+struct copy {
+	char *path;
+	size_t size;
+};
+
+static void *copy_path(const char *path, void *arg)
+{
+	struct copy *copy = arg;
+
+	snprintf(copy->path, copy->size, "%s", path);
+	return copy;
+}
+
+bool cupti_api_find_mapped(const char *part, char *path, size_t size)
+{
+	struct copy copy = { path, size };
+
+	return each_mapped(part, copy_path, &copy);
 }
 
 static void *open_mapped(const char *path, void *arg)
@@ -240,10 +256,42 @@ static int bind(void *lib)
 	return 0;
 }
 
+static bool is_same_file(const char *a, const char *b)
+{
+	struct stat x, y;
+
+	return !stat(a, &x) && !stat(b, &y) && x.st_dev == y.st_dev &&
+		x.st_ino == y.st_ino;
+}
+
+static void *is_another(const char *path, void *arg)
+{
+	return is_same_file(path, found_at) ? NULL : copy_path(path, arg);
+}
+
+/* Two copies in one process exclude each other. */
+static void complain_of_copies(const char *wanted)
+{
+	char other[PATH_MAX];
+	struct copy copy = { other, sizeof other };
+
+	if (wanted && !is_same_file(wanted, found_at))
+		log_line(LOG_WARN, "GPUTRACE_CUPTI=%s is not used: the "
+			 "program has loaded %s, and two copies of libcupti "
+			 "exclude each other", wanted, found_at);
+	if (each_mapped("/libcupti.so", is_another, &copy))
+		log_line(LOG_WARN, "two copies of libcupti are loaded, %s and "
+			 "%s, and one takes CUPTI away from the other: take "
+			 "one of them out of LD_LIBRARY_PATH or LD_PRELOAD",
+			 found_at, other);
+}
+
 int cupti_api_load(const char *path, uint32_t driver_version)
 {
 	void *lib = open_loaded();
+	int error;
 
+	driver = driver_version;
 	if (!lib && path) {
 		lib = dlopen(path, RTLD_NOW | RTLD_LOCAL);
 		if (!lib) {
@@ -261,5 +309,8 @@ int cupti_api_load(const char *path, uint32_t driver_version)
 			 driver_version / 1000, driver_version % 1000 / 10);
 		return -ENOENT;
 	}
-	return bind(lib);
+	error = bind(lib);
+	if (!error)
+		complain_of_copies(path);
+	return error;
 }

@@ -40,6 +40,11 @@
 		/* 11.7 */ \
 	OPTIONAL(ActivityRegisterTimestampCallback, \
 		 (CUpti_TimestampCallbackFunc callback)) /* 11.6 */ \
+	OPTIONAL(ComputeCapabilitySupported, (int major, int minor, \
+		 int *supported)) \
+	OPTIONAL(Subscribe_v2, (CUpti_SubscriberHandle *subscriber, \
+		 CUpti_CallbackFunc callback, void *argument, \
+		 void *parameters)) /* 13.0 */ \
 	OPTIONAL(SetThreadIdType, (CUpti_ActivityThreadIdType type)) \
 	OPTIONAL(GetStreamIdEx, (CUcontext context, CUstream stream, \
 		 uint8_t per_thread, uint32_t *id)) \
@@ -73,14 +78,20 @@ int cupti_api_load(const char *path, uint32_t driver_version);
 /* The bound table; all NULL before cupti_api_load().  Context: any. */
 const struct cupti_api *cupti_api(void);
 
-/* cuptiGetVersion() and where the library was found.  0 and "" before. */
+/* cuptiGetVersion(), the driver's version, where the library was found.  0
+ * and "" before. */
 uint32_t cupti_api_version(void);
+uint32_t cupti_api_driver(void);
 const char *cupti_api_path(void);
 
 /* CUPTI's number of a stream or context of the calling thread's program;
  * false before CUPTI is bound.  Context: application thread. */
 bool cupti_stream_id(void *stream, uint32_t *id);
 bool cupti_context_id(void *context, uint32_t *id);
+
+/* The first file that the process has mapped whose path holds `part`: false if
+ * there is none.  Reads /proc/self/maps.  Context: attach. */
+bool cupti_api_find_mapped(const char *part, char *path, size_t size);
 
 /* CUPTI's words for a result.  Context: any. */
 const char *cupti_text(CUptiResult result);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "collector/api_calls.h"
+#include "collector/cupti_advice.h"
 #include "collector/cupti_api.h"
 #include "collector/log.h"
 
@@ -55,36 +56,15 @@ static const struct kind {
 
 static bool selected[NR_WANTED_BY];
 
-/* Why CUPTI refuses, and what helps.  Codes: cupti_result.h. */
-static const struct {
-	int result;
-	const char *advice;
-} advice[] = {
-	{ 15, "CUPTI may be newer than the driver: set GPUTRACE_CUPTI to one "
-	      "of the driver's CUDA version" },
-	{ 35, "ask for profiling permission (NVreg_RestrictProfilingToAdmin"
-	      "Users=0 or CAP_SYS_ADMIN)" },
-	{ 39, "another tool (nsys, ncu, cuda-gdb, compute-sanitizer, a "
-	      "profiler) uses CUPTI in this process" },
-	{ 40, "not supported on a virtual GPU" },
-	{ 41, "not supported under confidential computing" },
-	{ 42, "not supported on a mining GPU" },
-	{ 43, "not supported on this MIG instance" },
-	{ 44, "not supported with SLI" },
-	{ 45, "not supported under this WSL" },
-};
-
 int cupti_kinds_explain(CUptiResult result, const char *lost)
 {
-	const char *help = "see GPUTRACE_LOG=debug";
+	char advice[1024];
 
 	if (result == CUPTI_SUCCESS)
 		return 0;
-	for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
-		if (advice[i].result == (int)result)
-			help = advice[i].advice;
+	cupti_advice(result, advice, sizeof advice);
 	log_line(LOG_WARN, "not tracing: %s: %s (%d): %s", lost,
-		 cupti_text(result), (int)result, help);
+		 cupti_text(result), (int)result, advice);
 	return -EPROTO;
 }
 

@@ -30,7 +30,7 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_graph")
 TABLES = {"kernels": ("kernel",), "api": ("cuda_runtime", "cuda_driver"),
           "copies": ("gpu_memcpy", "gpu_memset"), "graphs": ("cuda_graph",),
           "nvtx": ("user_annotation",)}
-COMMANDS = ["record", "report", "check", "open"]
+COMMANDS = ["record", "report", "check", "doctor", "open"]
 
 
 def load(path):
@@ -733,7 +733,8 @@ def test_usage_errors(gputrace):
     for args in ([], ["nonsense"], ["diagnose", "x"], ["--nonsense"],
                  *([c, "--nonsense"] for c in COMMANDS),
                  *([c, "-Z"] for c in COMMANDS),
-                 *([c] for c in COMMANDS),
+                 *([c] for c in COMMANDS if c != "doctor"),
+                 ["help", "nonsense"],
                  ["report", "--format", "xml", "x"], ["report", "--top"],
                  ["report", "--top", "-3", "x"], ["report", "-n", "0", "x"],
                  ["report", "--wide=1", "x"], ["report", "-t", "no", "x"],
@@ -753,6 +754,8 @@ def test_help_and_version(gputrace):
             text = gputrace(command, flag)
             assert (text.status, text.err) == (0, "")
             assert text.out.startswith("usage: gputrace %s " % command)
+        assert gputrace("help", command).out == text.out
+    assert gputrace("help").out == done.out
     done = gputrace("--version")
     assert done.status == 0 and re.fullmatch(r"gputrace \d[\d.]*\n", done.out)
 
@@ -778,6 +781,20 @@ def test_manual_names_every_setting():
     settings = re.findall(r'X\(\w+, "(GPUTRACE_\w+)"', table)
     assert len(settings) > 5
     assert re.findall(r"^\.It Ev (GPUTRACE_\w+)", manual(), re.M) == settings
+
+
+def test_help_names_every_default(gputrace):
+    """record --help, from the table of the settings."""
+    text = gputrace("record", "--help").out
+    assert max(map(len, text.splitlines())) < 100
+    table = (ROOT / "inject" / "settings.h").read_text()
+    defaults = re.findall(
+        r'X\(\w+, "GPUTRACE_\w+", "([\w-]+)", \w+, "([^"]*)"', table)
+    assert len(defaults) > 5
+    for option, default in defaults:
+        part = re.search(r"--%s VALUE(.*?)(?=\n  |\Z)" % option,
+                         text.replace("\n" + 30 * " ", " "), re.S).group(1)
+        assert ("(default %s)" % default in part) == bool(default), option
 
 
 def test_manual_is_well_formed():

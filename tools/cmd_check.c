@@ -253,7 +253,7 @@ int cmd_check(int argc, char **argv)
 	};
 	struct check options = { .profiles = CHECK_ALL, .limit = 10 };
 	bool strict = false, quiet = false, good = true;
-	int option, status = STATUS_DONE;
+	int option, status;
 
 	while (good && (option = options_next(&o)) >= 0) {
 		if (option == OPT_PROFILE) {
@@ -270,12 +270,10 @@ int cmd_check(int argc, char **argv)
 	if (!good)
 		return options_usage(&o, "--%s: not possible: %s",
 				     specs[option].name, o.value);
-	if (option == OPTIONS_HELP)
-		return STATUS_DONE;
-	if (option == OPTIONS_BAD)
-		return STATUS_USAGE;
-	if (!o.nr_operands)
-		return options_usage(&o, "which FILE?");
+	status = options_status(&o, option, "FILE");
+	if (status >= 0)
+		return status;
+	status = STATUS_DONE;
 	for (char **path = argv + 1; *path; path++) {
 		struct check c = options;
 		int one = check_file(&c, *path, strict, quiet);

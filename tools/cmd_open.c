@@ -175,14 +175,13 @@ int cmd_open(int argc, char **argv)
 		.argc = argc, .argv = argv,
 	};
 	bool once = false;
-	int option;
+	int option, status;
 
 	while ((option = options_next(&o)) >= 0)
 		once = true;
-	if (option == OPTIONS_HELP)
-		return STATUS_DONE;
-	if (option == OPTIONS_BAD)
-		return STATUS_USAGE;
+	status = options_status(&o, option, "FILE");
+	if (status >= 0)
+		return status;
 	if (o.nr_operands != 1)
 		return options_usage(&o, "one FILE, please");
 	return open_and_serve(argv[1], once);

@@ -8,18 +8,34 @@
 
 #include "inject/settings.h"
 #include "tools/gputrace.h"
+#include "tools/library.h"
 #include "tools/options.h"
 
-static const char library_name[] = "libgputrace.so";
+/* A line of --help: what the setting means, and its default. */
+static const char *help_of(const struct setting *s, char *text, size_t size)
+{
+	static const char format[] = "%s (default %s)";
+	bool is_long = strlen(s->help) + strlen(s->fallback) + sizeof(format) -
+		sizeof("%s%s") > 80 - OPTIONS_HELP_COLUMN;
+
+	if (!*s->fallback)
+		return s->help;
+	snprintf(text, size, "%s%s%*s(default %s)", s->help, is_long ? "\n" :
+		 " ", is_long ? OPTIONS_HELP_COLUMN : 0, "", s->fallback);
+	return text;
+}
 
 /* Each setting is an option; what the environment has already is kept. */
 static size_t make_specs(struct option_spec *specs)
 {
+	static char text[SETTING_NR][256];
+
 	for (size_t i = 0; i < settings_nr; i++)
 		specs[i] = (struct option_spec){
 			.name = settings_table[i].option, .value = "VALUE",
 			.letter = i == SETTING_OUT ? 'o' : 0,
-			.help = settings_table[i].help,
+			.help = help_of(&settings_table[i], text[i],
+					sizeof(text[i])),
 		};
 	specs[settings_nr] = (struct option_spec){
 		.name = "library", .value = "FILE",
@@ -39,33 +55,6 @@ static int set_setting(const struct options *o, size_t i)
 		return complain("cannot set %s: %s", setting->name,
 				strerror(errno));
 	return STATUS_DONE;
-}
-
-/* Beside the command (the build folder), or in ../lib (installed). */
-static int find_library(char *path, size_t size)
-{
-	static const char *const places[] = { "", "../lib/" };
-	char self[PATH_MAX], tried[PATH_MAX + 64];
-	ssize_t len = readlink("/proc/self/exe", self, sizeof(self) - 1);
-	char *name;
-
-	if (len < 0)
-		return complain("cannot read /proc/self/exe: %s",
-				strerror(errno));
-	self[len] = '\0';
-	name = strrchr(self, '/') + 1;
-	*name = '\0';
-	for (int i = 0; i < 2; i++) {
-		snprintf(tried, sizeof(tried), "%s%s%s", self, places[i],
-			 library_name);
-		if (!access(tried, R_OK) && strlen(tried) < size) {
-			strcpy(path, tried);
-			return STATUS_DONE;
-		}
-	}
-	return complain("%s is neither in %s nor in %s../lib: install it "
-			"there, or name it with --library", library_name, self,
-			self);
 }
 
 /* The program may change folders before it starts others. */
@@ -103,10 +92,14 @@ static int preload(const char *library)
 static int run(char **program, const char *given)
 {
 	char library[PATH_MAX];
-	int err;
+	int err = STATUS_DONE;
 
-	err = given ? resolve_library(library, given) :
-		find_library(library, sizeof(library));
+	if (given)
+		err = resolve_library(library, given);
+	else if (!library_beside(library, sizeof(library)))
+		err = complain("libgputrace.so is neither in %s nor in "
+			       "%s../lib: install it there, or name it with "
+			       "--library", library, library);
 	if (!err)
 		err = preload(library);
 	if (err)
@@ -121,7 +114,7 @@ int cmd_record(int argc, char **argv)
 	struct options o = {
 		.command = "record", .usage = "[options] [--] PROGRAM ...",
 		.about = "Runs a program and records what its GPU did.  Each "
-			"option sets the variable of the\nsame name "
+			"option sets the variable\nof the same name "
 			"(GPUTRACE_OUT ...); see gputrace(1).",
 		.specs = specs, .argc = argc, .argv = argv,
 		.operands_end = true,
@@ -139,11 +132,8 @@ int cmd_record(int argc, char **argv)
 		if (err)
 			return err;
 	}
-	if (option == OPTIONS_HELP)
-		return STATUS_DONE;
-	if (option == OPTIONS_BAD)
-		return STATUS_USAGE;
-	if (!o.nr_operands)
-		return options_usage(&o, "which PROGRAM?");
+	err = options_status(&o, option, "PROGRAM");
+	if (err >= 0)
+		return err;
 	return run(argv + 1, library);
 }

@@ -112,12 +112,9 @@ int cmd_report(int argc, char **argv)
 		if (!set_option(&view, option, o.value))
 			return options_usage(&o, "--%s: not possible: %s",
 					     specs[option].name, o.value);
-	if (option == OPTIONS_HELP)
-		return STATUS_DONE;
-	if (option == OPTIONS_BAD)
-		return STATUS_USAGE;
-	if (!o.nr_operands)
-		return options_usage(&o, "which FILE?");
+	status = options_status(&o, option, "FILE");
+	if (status >= 0)
+		return status;
 	if (o.nr_operands > UINT16_MAX)
 		return options_usage(&o, "too many files");
 	report_init(&r);

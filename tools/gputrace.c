@@ -16,6 +16,7 @@ static const struct command {
 	{ "record", cmd_record, "run a program and record what its GPU did" },
 	{ "report", cmd_report, "tables: kernels, API calls, copies, ranges" },
 	{ "check", cmd_check, "is the file valid, do Perfetto and HTA read it" },
+	{ "doctor", cmd_doctor, "would tracing work here, or in a process" },
 	{ "open", cmd_open, "serve the file to ui.perfetto.dev" },
 };
 
@@ -27,7 +28,7 @@ static void print_usage(FILE *to)
 	for (int i = 0; i < NR_COMMANDS; i++)
 		fprintf(to, "  %-8s  %s\n", commands[i].name,
 			commands[i].about);
-	fputs("\n'gputrace COMMAND --help' tells more; so does gputrace(1).\n",
+	fputs("\n'gputrace help COMMAND' tells more; so does gputrace(1).\n",
 	      to);
 }
 
@@ -36,26 +37,48 @@ static int is(const char *word, const char *a, const char *b)
 	return !strcmp(word, a) || !strcmp(word, b);
 }
 
+static const struct command *find(const char *name)
+{
+	for (int i = 0; i < NR_COMMANDS; i++)
+		if (!strcmp(name, commands[i].name))
+			return &commands[i];
+	fprintf(stderr, "gputrace: %s: unknown command\n", name);
+	print_usage(stderr);
+	return NULL;
+}
+
+/* gputrace help [COMMAND]: what --help says. */
+static int help(char *name)
+{
+	char option[] = "--help";
+	char *words[] = { name, option, NULL };
+	const struct command *command;
+
+	if (!name) {
+		print_usage(stdout);
+		return STATUS_DONE;
+	}
+	command = find(name);
+	return command ? command->run(2, words) : STATUS_USAGE;
+}
+
 int main(int argc, char **argv)
 {
 	const char *word = argc > 1 ? argv[1] : NULL;
+	const struct command *command;
 
 	if (!word) {
 		print_usage(stderr);
 		return STATUS_USAGE;
 	}
-	if (is(word, "--help", "-h")) {
-		print_usage(stdout);
-		return STATUS_DONE;
-	}
+	if (is(word, "--help", "-h"))
+		return help(NULL);
+	if (!strcmp(word, "help"))
+		return help(argv[2]);
 	if (is(word, "--version", "-V")) {
 		puts("gputrace " GPUTRACE_VERSION);
 		return STATUS_DONE;
 	}
-	for (int i = 0; i < NR_COMMANDS; i++)
-		if (!strcmp(word, commands[i].name))
-			return commands[i].run(argc - 1, argv + 1);
-	fprintf(stderr, "gputrace: %s: unknown command\n", word);
-	print_usage(stderr);
-	return STATUS_USAGE;
+	command = find(word);
+	return command ? command->run(argc - 1, argv + 1) : STATUS_USAGE;
 }

@@ -6,8 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { HELP_COLUMN = 30 };
-
 int options_usage(const struct options *o, const char *format, ...)
 {
 	va_list args;
@@ -27,9 +25,9 @@ static void print_option(const struct option_spec *s)
 
 	if (s->value)
 		n += printf(" %s", s->value);
-	if (n > HELP_COLUMN - 2)
+	if (n > OPTIONS_HELP_COLUMN - 2)
 		n = printf("\n") - 1;
-	printf("%*s%s\n", HELP_COLUMN - n, "", s->help);
+	printf("%*s%s\n", OPTIONS_HELP_COLUMN - n, "", s->help);
 }
 
 static int print_help(const struct options *o)
@@ -137,6 +135,17 @@ int options_next(struct options *o)
 		return next_letter(o);
 	}
 	return end(o);
+}
+
+int options_status(const struct options *o, int option, const char *operand)
+{
+	if (option == OPTIONS_HELP)
+		return 0;
+	if (option == OPTIONS_BAD)
+		return 2;
+	if (operand && !o->nr_operands)
+		return options_usage(o, "which %s?", operand);
+	return -1;
 }
 
 long options_number(const char *text, long max)

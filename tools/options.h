@@ -32,12 +32,20 @@ struct options {
 	const char *value;              /* of the last option */
 };
 
+/* Where the texts of --help begin; further lines bring their own spaces. */
+enum { OPTIONS_HELP_COLUMN = 30 };
+
 enum { OPTIONS_END = -1, OPTIONS_BAD = -2, OPTIONS_HELP = -3 };
 
 /* The index of the next option's spec.  OPTIONS_END: the operands are argv[1 ..
  * nr_operands], NULL behind them.  OPTIONS_BAD: reported on stderr.
  * OPTIONS_HELP: printed on stdout. */
 int options_next(struct options *o);
+
+/* When options_next() gave `option`, its last answer: -1, and the command goes
+ * on; or its exit status, said where something is wrong.  `operand` is what it
+ * cannot do without ("FILE"), or NULL. */
+int options_status(const struct options *o, int option, const char *operand);
 
 /* "gputrace COMMAND: ..." and a hint at --help on stderr; returns 2. */
 int options_usage(const struct options *o, const char *format, ...)

@@ -11,6 +11,7 @@
 
 #include "collector/activity.h"
 #include "collector/activity_buffer.h"
+#include "collector/cupti_advice.h"
 #include "collector/cupti_api.h"
 
 uint64_t sim_cupti_version(void)
@@ -180,6 +181,13 @@ bool cupti_stream_id(void *stream, uint32_t *id)
 bool cupti_context_id(void *context, uint32_t *id)
 {
 	return cupti_stream_id(context, id);
+}
+
+/* A line on stderr, and CUPTI's own opinion of the GPU. */
+void cupti_advice_device(uint32_t major, uint32_t minor)
+{
+	(void)major;
+	(void)minor;
 }
 
 #endif

@@ -36,7 +36,6 @@ static const struct attribute attributes[] = {
 	A(MEMORY_CLOCK_RATE, 3201000), A(GLOBAL_MEMORY_BUS_WIDTH, 6144),
 	A(L2_CACHE_SIZE, 62914560), A(MAX_THREADS_PER_MULTIPROCESSOR, 2048),
 	A(ASYNC_ENGINE_COUNT, 3), A(UNIFIED_ADDRESSING, 1),
-	A(COMPUTE_CAPABILITY_MAJOR, 9), A(COMPUTE_CAPABILITY_MINOR, 0),
 	A(STREAM_PRIORITIES_SUPPORTED, 1),
 	A(MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 233472),
 	A(MAX_REGISTERS_PER_MULTIPROCESSOR, 65536), A(MANAGED_MEMORY, 1),
@@ -58,6 +57,12 @@ static bool is_device(CUdevice d)
 
 int sim_device_attribute(unsigned int device, CUdevice_attribute id)
 {
+	uint64_t capability = sim_env_number("SIM_CAPABILITY", 90);
+
+	if (id == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)
+		return (int)(capability / 10);
+	if (id == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)
+		return (int)(capability % 10);
 	if (id == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID)
 		return (int)device + 1;
 	for (size_t i = 0; i < sizeof(attributes) / sizeof(attributes[0]); i++)

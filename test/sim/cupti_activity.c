@@ -40,6 +40,10 @@ CUptiResult sim_refusal(const char *function)
 {
 	if (getenv("SIM_SUBSCRIBER") || !sim_claim(&sim_cupti_hooks))
 		return CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED;
+	/* The version's number was CUDA's own only from 13.0 on. */
+	if (sim_cupti_version() / 10000 >
+	    sim_env_number("SIM_DRIVER_VERSION", 13000) / 1000)
+		return CUPTI_ERROR_NOT_INITIALIZED;
 	return (CUptiResult)sim_env_error(function);
 }
 

@@ -101,12 +101,18 @@ SIM_EXPORT CUptiResult CUPTIAPI cuptiGetGraphNodeId(CUgraphNode n,
 	return CUPTI_SUCCESS;
 }
 
+/* 13.0.1 was asked: 7.5 to 12.1, and nothing else.  Before, from the release
+ * notes: Blackwell came with 12.8 (10.0, 12.0) and 12.9 (10.3, 12.1). */
 SIM_EXPORT CUptiResult CUPTIAPI cuptiComputeCapabilitySupported(int major,
 								int minor,
 								int *yes)
 {
-	(void)minor;
-	*yes = major >= 7;
+	uint64_t version = sim_cupti_version();
+	int capability = major * 10 + minor;
+
+	*yes = capability >= (version < 130000 ? 50 : 75) &&
+	       capability <= (version < 26 ? 90 : 121) &&
+	       (version > 26 || (capability != 103 && capability != 121));
 	return CUPTI_SUCCESS;
 }
 

@@ -38,7 +38,9 @@ static void add_device(unsigned int d)
 	CUpti_ActivityDevice5 r = {
 		.kind = CUPTI_ACTIVITY_KIND_DEVICE, .id = d,
 		.globalMemoryBandwidth = 4917504000ull,	/* kB/s */
-		.computeCapabilityMajor = 9, .eccEnabled = 1,
+		.computeCapabilityMajor = GET(COMPUTE_CAPABILITY_MAJOR),
+		.computeCapabilityMinor = GET(COMPUTE_CAPABILITY_MINOR),
+		.eccEnabled = 1,
 		.name = "Simulated GPU", .isCudaVisible = 1,
 		.globalMemorySize = sim_device_memory(),
 		.uuid = sim_device_uuid(d),

@@ -6,13 +6,15 @@
  * Sizes and speeds
  *   SIM_DEVICES=N          devices, default 1, at most 16
  *   SIM_DRIVER_VERSION=N   cuDriverGetVersion, default 13000
+ *   SIM_CAPABILITY=N       compute capability of the devices, 90 for 9.0
  *   SIM_KERNEL_NS=N        length of a kernel whose first parameter is not a
  *                          u64 named `..._ns`; default 5000
  *   SIM_LAUNCH_NS=N        CPU time of a launch, default 1500
  *   SIM_LATENCY_NS=N       from submission to start, default 3000
  *   SIM_CUPTI_VERSION=N    cuptiGetVersion, default 130001; 18 (11.8), 22
  *                          (12.4), 26 (12.8) ... have that version's records
- *                          (cupti_layout.c), attributes and functions
+ *                          (cupti_layout.c), attributes and functions; of a
+ *                          newer major CUDA than the driver it gives 15
  *
  * Faults
  *   SIM_ERROR=NAME=CODE[@N][,...]   that call (cuda or cupti) gives CODE,

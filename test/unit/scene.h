@@ -109,6 +109,13 @@ bool cupti_context_id(void *context, uint32_t *id)
 	return cupti_stream_id(context, id);
 }
 
+/* No advice: there is no CUPTI to ask about a GPU. */
+void cupti_advice_device(uint32_t major, uint32_t minor)
+{
+	(void)major;
+	(void)minor;
+}
+
 static struct {
 	uint8_t *data;
 	size_t used;

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tools/doctor.h"
+#include "tools/gputrace.h"
+#include "tools/options.h"
+#include "tools/utf8.h"
+
+/* Linux's largest pid (design: cupti.h's lanes begin above it). */
+#define PID_MAX_LIMIT 4194304
+
+enum { OPT_FORMAT, OPT_ROOT };
+
+static const struct option_spec specs[] = {
+	{ "format", 'f', "FORMAT", "text (default) or json" },
+	{ "root", 0, "DIR", "look at the machine whose root is DIR" },
+};
+
+enum when { ALWAYS, OF_MACHINE, OF_PROCESS };
+
+static const struct check {
+	const char *id, *what;
+	enum when when;
+	void (*run)(struct doctor *d, struct finding *f);
+} checks[] = {
+#define X(id, when, what) { #id, what, when, check_##id },
+	DOCTOR_CHECKS(X)
+#undef X
+};
+
+enum { NR_CHECKS = sizeof(checks) / sizeof(*checks) };
+
+/* ---- What the checks use ---- */
+
+void finding_say(struct finding *f, enum verdict verdict, const char *format,
+		 ...)
+{
+	va_list args;
+
+	f->verdict = verdict;
+	va_start(args, format);
+	vsnprintf(f->detail, sizeof(f->detail), format, args);
+	va_end(args);
+}
+
+void finding_advise(struct finding *f, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(f->advice, sizeof(f->advice), format, args);
+	va_end(args);
+}
+
+const char *doctor_env(const struct doctor *d, const char *name)
+{
+	size_t len = strlen(name);
+
+	for (const char *const *e = d->environment; e && *e; e++)
+		if (!strncmp(*e, name, len) && (*e)[len] == '=')
+			return *e + len + 1;
+	return NULL;
+}
+
+/* ---- Output ---- */
+
+/* Marks that turn the direction of the text around them. */
+static bool turns_text(const char *at, unsigned len)
+{
+	const unsigned char *b = (const unsigned char *)at;
+
+	return len == 3 && b[0] == 0xe2 &&
+		((b[1] == 0x80 && (b[2] == 0x8e || b[2] == 0x8f ||
+				   (b[2] >= 0xa8 && b[2] <= 0xae))) ||
+		 (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9));
+}
+
+/* Paths and variables may hold any bytes; what a terminal or JSON could take
+ * amiss becomes \xNN.  `text` has room for 4 times its length. */
+static void make_plain(char *text, size_t size)
+{
+	char *copy = strdup(text);
+	size_t len = copy ? strlen(copy) : 0, at = 0, out = 0;
+
+	while (at < len && out + 5 < size) {
+		unsigned n = utf8_char(copy + at, len - at);
+
+		if (n && !((unsigned char)copy[at] < 0x20 ||
+			   copy[at] == 0x7f || turns_text(copy + at, n))) {
+			memcpy(text + out, copy + at, n);
+			out += n;
+			at += n;
+			continue;
+		}
+		out += (size_t)sprintf(text + out, "\\x%02x",
+				       (unsigned char)copy[at++]);
+	}
+	text[out] = '\0';
+	free(copy);
+}
+
+static void print_json_text(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			putchar('\\');
+		putchar(*text);
+	}
+	putchar('"');
+}
+
+static void print_json(const struct check *c, const struct finding *f,
+		       bool is_first)
+{
+	static const char *const verdicts[] = { "ok", "warn", "bad", "-" };
+	const char *const member[][2] = {
+		{ "id", c->id }, { "status", verdicts[f->verdict] },
+		{ "what", c->what }, { "detail", f->detail },
+		{ "advice", f->advice },
+	};
+
+	fputs(is_first ? "\n{" : ",\n{", stdout);
+	for (size_t i = 0; i < sizeof(member) / sizeof(*member); i++) {
+		printf("%s\"%s\":", i ? "," : "", member[i][0]);
+		print_json_text(member[i][1]);
+	}
+	putchar('}');
+}
+
+static void print_text(const struct check *c, const struct finding *f)
+{
+	static const char *const verdicts[] = { "ok", "warn", "bad", "-" };
+
+	printf("%-4s  %s: %s\n", verdicts[f->verdict], c->what, f->detail);
+	if (f->advice[0])
+		printf("        do: %s\n", f->advice);
+}
+
+static void print_end(const struct doctor *d, bool json, int nr_bad)
+{
+	if (json)
+		printf("\n],\"would_trace\":%s}\n", nr_bad ? "false" : "true");
+	else if (d->process)
+		printf("\npid %ld: %s\n", d->process->pid, nr_bad ?
+		       "not traced, or not as it should be: see bad above" :
+		       "tracing works");
+	else
+		printf("\n%s\n", nr_bad ? "tracing would not work: see bad "
+		       "above" : "tracing would work");
+}
+
+static int run_checks(struct doctor *d, bool json)
+{
+	bool is_first = true;
+	int nr_bad = 0;
+
+	if (json)
+		printf("{\"schema\":1,\"checks\":[");
+	for (int i = 0; i < NR_CHECKS; i++) {
+		struct finding f = { .verdict = VERDICT_NONE };
+
+		if (checks[i].when == (d->process ? OF_MACHINE : OF_PROCESS))
+			continue;
+		checks[i].run(d, &f);
+		make_plain(f.detail, sizeof(f.detail));
+		make_plain(f.advice, sizeof(f.advice));
+		nr_bad += f.verdict == VERDICT_BAD;
+		if (json)
+			print_json(&checks[i], &f, is_first);
+		else
+			print_text(&checks[i], &f);
+		is_first = false;
+	}
+	print_end(d, json, nr_bad);
+	if (fflush(stdout) || ferror(stdout))
+		return complain("cannot write: %s", strerror(errno));
+	return nr_bad ? STATUS_FINDING : STATUS_DONE;
+}
+
+/* ---- The command ---- */
+
+/* With a PID all but /proc and /sys is looked at from where the process is. */
+static int look_from_process(struct doctor *d, long pid)
+{
+	char root[PATH_MAX + 64], why[256];
+
+	d->process = process_read(&d->machine, pid, why, sizeof(why));
+	if (!d->process) {
+		make_plain(why, sizeof(why));
+		return complain("doctor: %s", why);
+	}
+	d->environment = d->process->environment;
+	snprintf(root, sizeof(root), "%s%s/root", d->machine.path,
+		 d->process->folder);
+	if (!access(root, F_OK)) {
+		look_fini(&d->seen);
+		if (look_init(&d->seen, root))
+			return complain("doctor: cannot look into the root of "
+					"pid %ld: %s", pid, strerror(errno));
+	}
+	return STATUS_DONE;
+}
+
+static int examine(const char *root, long pid, bool json)
+{
+	struct doctor *d = calloc(1, sizeof(*d));
+	int err, status = STATUS_DONE;
+
+	if (!d)
+		return complain("out of memory");
+	d->environment = (const char *const *)environ;
+	err = look_init(&d->machine, root);
+	if (!err)
+		err = look_init(&d->seen, root);
+	if (err)
+		status = complain("doctor: %s: %s", root, strerror(-err));
+	else if (pid)
+		status = look_from_process(d, pid);
+	if (status == STATUS_DONE)
+		status = run_checks(d, json);
+	process_free(d->process);
+	look_fini(&d->machine);
+	look_fini(&d->seen);
+	free(d);
+	return status;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	struct options o = {
+		.command = "doctor", .usage = "[options] [PID]",
+		.about = "Would tracing work on this machine, and does it in "
+			"the process PID?  Each check\nis a line: ok, warn, "
+			"bad, or - for what cannot be told.  The exit status "
+			"is 0 if\ntracing would work, 1 if not, 3 if the "
+			"process cannot be looked at.",
+		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
+		.argc = argc, .argv = argv,
+	};
+	const char *root = "/";
+	bool json = false;
+	int option, status;
+	long pid = 0;
+
+	while ((option = options_next(&o)) >= 0) {
+		if (option == OPT_ROOT)
+			root = o.value;
+		else if (!strcmp(o.value, "json") || !strcmp(o.value, "text"))
+			json = *o.value == 'j';
+		else
+			return options_usage(&o, "--format: not possible: %s",
+					     o.value);
+	}
+	status = options_status(&o, option, NULL);
+	if (status >= 0)
+		return status;
+	if (o.nr_operands > 1)
+		return options_usage(&o, "only one PID");
+	if (o.nr_operands)
+		pid = options_number(argv[1], PID_MAX_LIMIT);
+	if (o.nr_operands && pid <= 0)
+		return options_usage(&o, "not a PID: %s", argv[1]);
+	return examine(root, pid, json);
+}
