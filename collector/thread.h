@@ -22,7 +22,6 @@ struct thread {
 	_Atomic uint32_t state;
 	_Atomic uint32_t tid;           /* of its present, or last, owner */
 	uint32_t reader_tid;            /* the writer's: whose records follow */
-	uint64_t reader_since_ns;       /* and since when it has the state */
 	uint32_t nr_ends;               /* rounds of its thread's destructors */
 	struct ring *ring;
 	uint32_t ring_size;

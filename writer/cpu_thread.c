@@ -73,7 +73,7 @@ static struct cpu_thread *create(struct cpu_threads *threads,
 	if (!thread)
 		return NULL;
 	thread->tid = tid;
-	thread->lane = track_thread(tracks, thread, tid, threads->since_ns);
+	thread->lane = track_thread(tracks, thread, tid);
 	if (!thread->lane) {
 		free(thread);
 		return NULL;
@@ -194,13 +194,13 @@ void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
 }
 
 void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
-		    const char *name, uint32_t len, uint64_t t_ns)
+		    const char *name, uint32_t len)
 {
 	set_comm(thread, name, len);
 	thread->is_gone = thread->has_ended = true;
 	thread->end_age = 0;
 	if (thread->lane->user == thread)
-		track_end_thread(tracks, thread->lane, t_ns);
+		track_end_thread(tracks, thread->lane);
 }
 
 /* Three batches: by then its last calls have come. */

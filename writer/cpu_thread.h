@@ -62,8 +62,6 @@ struct cpu_threads {
 	struct cpu_thread *last;
 	uint32_t nr, max;
 	size_t long_bytes;
-	uint64_t since_ns;              /* a thread that is made now: nothing of
-					 * it is earlier; 0: not known */
 };
 
 /* 65536 threads at 500 bytes: 32 MB; what a tid beyond does is lost. */
@@ -94,7 +92,7 @@ static inline const char *cpu_thread_label(const struct cpu_thread *thread)
 void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
 		      const char *name, uint32_t len);
 void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
-		    const char *name, uint32_t len, uint64_t t_ns);
+		    const char *name, uint32_t len);
 
 /* Forgets threads that ended, are settled and have no lane in their name. */
 void cpu_threads_sweep(struct cpu_threads *threads);

@@ -291,8 +291,7 @@ static void end_thread(struct trace *trace, uint32_t tid,
 	if (!thread)
 		return;
 	close_pushed(trace, thread, record->head.t_ns);
-	cpu_thread_end(&trace->tracks, thread, record->text, record->head.len,
-		       record->head.t_ns);
+	cpu_thread_end(&trace->tracks, thread, record->text, record->head.len);
 }
 
 /* Whose records follow: BEGIN is also the end of the one before, whose END did
@@ -311,11 +310,9 @@ static void take_mark(struct trace *trace, struct thread *state,
 	thread = cpu_thread_find(&trace->threads, state->reader_tid);
 	if (thread) {
 		close_pushed(trace, thread, record->head.t_ns);
-		cpu_thread_end(&trace->tracks, thread, NULL, 0,
-			       record->head.t_ns);
+		cpu_thread_end(&trace->tracks, thread, NULL, 0);
 	}
 	state->reader_tid = (uint32_t)record->handle;
-	state->reader_since_ns = record->head.t_ns;
 	cpu_thread_begin(&trace->threads, state->reader_tid, record->text,
 			 record->head.len);
 }
@@ -326,7 +323,6 @@ static void drain_ring(struct trace *trace, struct thread *state)
 	const struct record *record;
 
 	while (ring && (record = ring_peek(ring))) {
-		trace->threads.since_ns = state->reader_since_ns;
 		if (record->kind == RECORD_THREAD_BEGIN ||
 		    record->kind == RECORD_THREAD_END)
 			take_mark(trace, state, (const void *)record);
@@ -362,13 +358,10 @@ static void carry(struct trace *trace)
 
 	if (!buffer)
 		return;
-	while ((state = thread_next(state))) {
-		trace->threads.since_ns = state->reader_since_ns;
+	while ((state = thread_next(state)))
 		take_carried(trace, thread_tid(state), buffer,
 			     nvtx_carry(state, trace->epoch, buffer,
 					CARRY_MAX));
-	}
-	trace->threads.since_ns = 0;
 	take_carried(trace, trace->pid, buffer,
 		     nvtx_carry_started(trace->epoch, buffer, CARRY_MAX));
 	free(buffer);

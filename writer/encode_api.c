@@ -308,7 +308,6 @@ void encode_call(struct trace *trace, const struct api_call *call)
 	if (!event_times(trace, call->start_ns, call->end_ns))
 		return;
 	trace->api_cycle = trace->cycle;
-	trace->threads.since_ns = call->start_ns;
 	thread = cpu_thread_get(&trace->threads, &trace->tracks, call->tid);
 	if (!thread)
 		return;

@@ -8,8 +8,6 @@
 
 enum { NR_BUCKETS = 1024 };
 
-#define APART_NS 10000000u
-
 static uint32_t between(uint64_t value, uint32_t least, uint32_t most)
 {
 	return value < least ? least : value > most ? most : (uint32_t)value;
@@ -20,8 +18,8 @@ int tracks_init(struct tracks *tracks, uint32_t pid, uint64_t memory)
 	memset(tracks, 0, sizeof(*tracks));
 	tracks->pid = pid;
 	/* A thread's lane takes 1.6 KB with the thread, a busy one 8. */
-	tracks->max_lanes = between(memory / 2048, 4096, TRACK_MAX_LANES);
-	tracks->max_threads = between(memory / 8192, 1024, TRACK_MAX_THREADS);
+	tracks->max_lanes = between(memory / 2048, 1024, TRACK_MAX_LANES);
+	tracks->max_threads = between(memory / 8192, 256, TRACK_MAX_THREADS);
 	tracks->ended_last = &tracks->ended;
 	tracks->buckets = calloc(NR_BUCKETS, sizeof(*tracks->buckets));
 	return tracks->buckets ? 0 : -1;
@@ -135,10 +133,9 @@ struct lane *track_own(struct tracks *tracks, enum role role)
 	return *lane;
 }
 
-void track_end_thread(struct tracks *tracks, struct lane *lane, uint64_t t_ns)
+void track_end_thread(struct tracks *tracks, struct lane *lane)
 {
 	lane->is_ended = true;
-	lane->ended_ns = t_ns;
 	if (lane->is_queued)
 		return;
 	lane->is_queued = true;
@@ -147,15 +144,12 @@ void track_end_thread(struct tracks *tracks, struct lane *lane, uint64_t t_ns)
 	tracks->ended_last = &lane->next_ended;
 }
 
-/* What stands on it is older than all that will.  A thread is first known in
- * its first call, which may have begun a little earlier. */
-static struct lane *take_ended(struct tracks *tracks, uint64_t since_ns)
+/* What stands on it is older than all that will. */
+static struct lane *take_ended(struct tracks *tracks)
 {
 	struct lane *lane;
 
 	while ((lane = tracks->ended)) {
-		if (lane->is_ended && lane->ended_ns + APART_NS > since_ns)
-			return NULL;
 		tracks->ended = lane->next_ended;
 		if (!tracks->ended)
 			tracks->ended_last = &tracks->ended;
@@ -184,10 +178,10 @@ static struct lane *create_for_thread(struct tracks *tracks,
 
 struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
-			  uint32_t tid, uint64_t since_ns)
+			  uint32_t tid)
 {
 	struct lane *lane = tracks->nr_threads < tracks->max_threads ? NULL :
-		take_ended(tracks, since_ns);
+		take_ended(tracks);
 
 	if (lane)
 		lane->is_shared = true;

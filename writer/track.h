@@ -58,7 +58,6 @@ struct lane {
 	const struct cpu_thread *user;  /* the one that stands here now */
 	struct lane *next_ended;        /* of the queue of ended threads' */
 	bool is_ended, is_queued, is_shared;
-	uint64_t ended_ns;
 	struct gaps gaps;               /* ROLE_WORK */
 	struct nest nest;               /* the others */
 	uint64_t nr_events;
@@ -102,14 +101,13 @@ struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 /* The first lane of what belongs to no thread. */
 struct lane *track_own(struct tracks *tracks, enum role role);
 
-/* A thread's lane with its own tid; since_ns: nothing of it is earlier, 0: not
- * known. */
+/* A thread's lane with its own tid. */
 struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
-			  uint32_t tid, uint64_t since_ns);
+			  uint32_t tid);
 
 /* The thread has ended: its lane may be another's. */
-void track_end_thread(struct tracks *tracks, struct lane *lane, uint64_t t_ns);
+void track_end_thread(struct tracks *tracks, struct lane *lane);
 
 /* The lane behind `lane` for what crosses there, made on demand. */
 struct lane *track_more(struct tracks *tracks, struct lane *lane);
