@@ -230,11 +230,11 @@ def test_a_disk_that_stalls(tmp_path):
                LD_PRELOAD="%s:%s" % (DISK, LIBRARY), DISK_STALL=2.5)
     assert done.status == 0
     assert done.did["rate"]["kernels a second"] > \
-        before.did["rate"]["kernels a second"] * 0.5
+        before.did["rate"]["kernels a second"] * 0.3
     # Beside what we hold, what is mapped: code, two stacks, the simulator.
     assert peak(done) - peak(before) < (16 + 8) * MB
     trace = Large(path)
-    lost = trace.losses["activity buffers full"]
+    lost = trace.losses.get("activity buffers full", 0)
     there = trace.kernels + trace.calls
     wanted = 2 * done.did["gpu"]["kernels"]
     assert there < wanted <= there + lost <= wanted * 1.05

@@ -62,7 +62,8 @@ static bool read_name(struct cpu_thread *thread)
 }
 
 static struct cpu_thread *create(struct cpu_threads *threads,
-				 struct tracks *tracks, uint32_t tid)
+				 struct tracks *tracks, uint32_t tid,
+				 uint64_t begin_ns)
 {
 	struct cpu_thread **bucket = &threads->buckets[tid % NR_BUCKETS];
 	struct cpu_thread *thread;
@@ -73,7 +74,7 @@ static struct cpu_thread *create(struct cpu_threads *threads,
 	if (!thread)
 		return NULL;
 	thread->tid = tid;
-	thread->lane = track_thread(tracks, thread, tid);
+	thread->lane = track_thread(tracks, thread, tid, begin_ns);
 	if (!thread->lane) {
 		free(thread);
 		return NULL;
@@ -111,7 +112,7 @@ struct cpu_thread *cpu_thread_get(struct cpu_threads *threads,
 		return thread;
 	thread = cpu_thread_find(threads, tid);
 	if (!thread)
-		thread = create(threads, tracks, tid);
+		thread = create(threads, tracks, tid, 0);
 	if (thread)
 		threads->last = thread;
 	else
@@ -176,31 +177,34 @@ static void forget_tid(struct cpu_threads *threads, struct cpu_thread *thread)
 		threads->last = NULL;
 }
 
-void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
-		      const char *name, uint32_t len)
+void cpu_thread_begin(struct cpu_threads *threads, struct tracks *tracks,
+		      uint32_t tid, const struct name_record *record)
 {
 	struct cpu_thread *thread = cpu_thread_find(threads, tid);
 
+	/* Its lane is another's by now: it is made anew. */
+	if (thread && thread->lane->user != thread) {
+		forget_tid(threads, thread);
+		thread = NULL;
+	}
+	/* Only here it is known since when it is there. */
+	if (!thread && track_is_shared(tracks))
+		thread = create(threads, tracks, tid, record->head.t_ns);
 	if (!thread)
 		return;
-	/* Its lane is another's by now: it is made anew. */
-	if (thread->lane->user != thread) {
-		forget_tid(threads, thread);
-		return;
-	}
-	set_comm(thread, name, len);
+	set_comm(thread, record->text, record->head.len);
 	thread->is_gone = thread->has_ended = false;
 	thread->lane->is_ended = false;
 }
 
 void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
-		    const char *name, uint32_t len)
+		    const char *name, uint32_t len, uint64_t t_ns)
 {
 	set_comm(thread, name, len);
 	thread->is_gone = thread->has_ended = true;
 	thread->end_age = 0;
 	if (thread->lane->user == thread)
-		track_end_thread(tracks, thread->lane);
+		track_end_thread(tracks, thread->lane, t_ns);
 }
 
 /* Three batches: by then its last calls have come. */

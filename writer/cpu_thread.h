@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collector/record.h"
 #include "writer/track.h"
 
 /*
@@ -89,10 +90,10 @@ static inline const char *cpu_thread_label(const struct cpu_thread *thread)
 
 /* It says that it begins, or ends; the name is what the system knows it by.
  * (The system uses thread ids again: `tid` may be known from before.) */
-void cpu_thread_begin(struct cpu_threads *threads, uint32_t tid,
-		      const char *name, uint32_t len);
+void cpu_thread_begin(struct cpu_threads *threads, struct tracks *tracks,
+		      uint32_t tid, const struct name_record *record);
 void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
-		    const char *name, uint32_t len);
+		    const char *name, uint32_t len, uint64_t t_ns);
 
 /* Forgets threads that ended, are settled and have no lane in their name. */
 void cpu_threads_sweep(struct cpu_threads *threads);

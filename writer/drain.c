@@ -291,7 +291,8 @@ static void end_thread(struct trace *trace, uint32_t tid,
 	if (!thread)
 		return;
 	close_pushed(trace, thread, record->head.t_ns);
-	cpu_thread_end(&trace->tracks, thread, record->text, record->head.len);
+	cpu_thread_end(&trace->tracks, thread, record->text, record->head.len,
+		       record->head.t_ns);
 }
 
 /* Whose records follow: BEGIN is also the end of the one before, whose END did
@@ -310,11 +311,12 @@ static void take_mark(struct trace *trace, struct thread *state,
 	thread = cpu_thread_find(&trace->threads, state->reader_tid);
 	if (thread) {
 		close_pushed(trace, thread, record->head.t_ns);
-		cpu_thread_end(&trace->tracks, thread, NULL, 0);
+		cpu_thread_end(&trace->tracks, thread, NULL, 0,
+			       record->head.t_ns);
 	}
 	state->reader_tid = (uint32_t)record->handle;
-	cpu_thread_begin(&trace->threads, state->reader_tid, record->text,
-			 record->head.len);
+	cpu_thread_begin(&trace->threads, &trace->tracks, state->reader_tid,
+			 record);
 }
 
 static void drain_ring(struct trace *trace, struct thread *state)

@@ -8,6 +8,8 @@
 
 enum { NR_BUCKETS = 1024 };
 
+#define FIRST_CALL_NS UINT64_C(100000000)
+
 static uint32_t between(uint64_t value, uint32_t least, uint32_t most)
 {
 	return value < least ? least : value > most ? most : (uint32_t)value;
@@ -17,8 +19,9 @@ int tracks_init(struct tracks *tracks, uint32_t pid, uint64_t memory)
 {
 	memset(tracks, 0, sizeof(*tracks));
 	tracks->pid = pid;
-	/* A thread's lane takes 1.6 KB with the thread, a busy one 8. */
-	tracks->max_lanes = between(memory / 2048, 1024, TRACK_MAX_LANES);
+	/* A thread's lane takes 1.6 KB with the thread, a busy one 8; and 1,000
+	 * streams, with their ranges and waits, shall have their own. */
+	tracks->max_lanes = between(memory / 2048, 4096, TRACK_MAX_LANES);
 	tracks->max_threads = between(memory / 8192, 256, TRACK_MAX_THREADS);
 	tracks->ended_last = &tracks->ended;
 	tracks->buckets = calloc(NR_BUCKETS, sizeof(*tracks->buckets));
@@ -133,9 +136,10 @@ struct lane *track_own(struct tracks *tracks, enum role role)
 	return *lane;
 }
 
-void track_end_thread(struct tracks *tracks, struct lane *lane)
+void track_end_thread(struct tracks *tracks, struct lane *lane, uint64_t t_ns)
 {
 	lane->is_ended = true;
+	lane->ended_ns = t_ns;
 	if (lane->is_queued)
 		return;
 	lane->is_queued = true;
@@ -144,12 +148,17 @@ void track_end_thread(struct tracks *tracks, struct lane *lane)
 	tracks->ended_last = &lane->next_ended;
 }
 
-/* What stands on it is older than all that will. */
-static struct lane *take_ended(struct tracks *tracks)
+/*
+ * What stands on it is older than all that will: a thread says that it begins
+ * in the middle of its first call, which may have taken a while.
+ */
+static struct lane *take_ended(struct tracks *tracks, uint64_t begin_ns)
 {
 	struct lane *lane;
 
 	while ((lane = tracks->ended)) {
+		if (lane->is_ended && lane->ended_ns + FIRST_CALL_NS > begin_ns)
+			return NULL;
 		tracks->ended = lane->next_ended;
 		if (!tracks->ended)
 			tracks->ended_last = &tracks->ended;
@@ -178,10 +187,10 @@ static struct lane *create_for_thread(struct tracks *tracks,
 
 struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
-			  uint32_t tid)
+			  uint32_t tid, uint64_t begin_ns)
 {
-	struct lane *lane = tracks->nr_threads < tracks->max_threads ? NULL :
-		take_ended(tracks);
+	struct lane *lane = track_is_shared(tracks) ?
+		take_ended(tracks, begin_ns) : NULL;
 
 	if (lane)
 		lane->is_shared = true;

@@ -57,6 +57,7 @@ struct lane {
 	const struct cpu_thread *thread; /* the first that stood here */
 	const struct cpu_thread *user;  /* the one that stands here now */
 	struct lane *next_ended;        /* of the queue of ended threads' */
+	uint64_t ended_ns;
 	bool is_ended, is_queued, is_shared;
 	struct gaps gaps;               /* ROLE_WORK */
 	struct nest nest;               /* the others */
@@ -101,13 +102,21 @@ struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 /* The first lane of what belongs to no thread. */
 struct lane *track_own(struct tracks *tracks, enum role role);
 
-/* A thread's lane with its own tid. */
+/* A thread's lane: with its own tid, or from the bound on one of a thread that
+ * ended well before it began; begin_ns 0: not known when. */
 struct lane *track_thread(struct tracks *tracks,
 			  const struct cpu_thread *thread,
-			  uint32_t tid);
+			  uint32_t tid, uint64_t begin_ns);
+
+/* New threads share lanes, if they can. */
+static inline bool track_is_shared(const struct tracks *tracks)
+{
+	return tracks->nr_threads >= tracks->max_threads;
+}
 
 /* The thread has ended: its lane may be another's. */
-void track_end_thread(struct tracks *tracks, struct lane *lane);
+void track_end_thread(struct tracks *tracks, struct lane *lane,
+		      uint64_t t_ns);
 
 /* The lane behind `lane` for what crosses there, made on demand. */
 struct lane *track_more(struct tracks *tracks, struct lane *lane);
