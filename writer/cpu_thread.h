@@ -37,8 +37,9 @@ struct cpu_thread {
 	struct cpu_thread *next;        /* of all */
 	uint32_t tid;
 	struct lane *lane;              /* its own */
+	const char *name;               /* one of the next two */
 	char short_name[THREAD_NAME_MAX];
-	char *long_name;                /* instead, if not NULL */
+	char *long_name;
 	uint32_t name_len;
 	bool is_named;                  /* by the program: stays */
 	bool is_gone;                   /* no longer in /proc */
@@ -54,11 +55,11 @@ struct cpu_thread {
 };
 
 struct cpu_threads {
+	size_t long_bytes;              /* in long names */
 	struct cpu_thread *list;
 	struct cpu_thread **buckets;
 	struct cpu_thread *last;
 	uint32_t nr;
-	size_t long_bytes;
 };
 
 /* 65536 threads at 600 bytes: 40 MB; a tid beyond has no lane of its own. */
@@ -77,11 +78,6 @@ struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
 /* The program's name for it wins over the system's. */
 void cpu_thread_name(struct cpu_threads *threads, struct cpu_thread *thread,
 		     const char *name, uint32_t len);
-
-static inline const char *cpu_thread_label(const struct cpu_thread *thread)
-{
-	return thread->long_name ? thread->long_name : thread->short_name;
-}
 
 /* The name that the system knows it by, as its own records say; is_gone: it
  * has ended, the name is its last. */

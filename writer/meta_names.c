@@ -169,8 +169,7 @@ static void name_lane(struct trace *trace, const struct lane *lane,
 	if (lane->pid != trace->pid)
 		name_stream(trace, lane, is_shared);
 	else if (lane->thread)
-		bytes_add(text, cpu_thread_label(lane->thread),
-			  lane->thread->name_len);
+		bytes_add(text, lane->thread->name, lane->thread->name_len);
 	say(text, own[lane->role]);
 	if (lane->number > 1)
 		say_number(text, " #%ld", (long)lane->number);

@@ -260,6 +260,17 @@ static void name_it(struct names *names, struct name *name, bool is_valid)
 	*bucket = name;
 }
 
+static uint64_t size_of(const struct name *name)
+{
+	uint64_t size = sizeof(*name) + strlen(name->mangled);
+
+	if (name->is_alias)
+		return size;
+	if (name->full != name->mangled)
+		size += strlen(name->full);
+	return name->text != name->full ? size + strlen(name->text) : size;
+}
+
 static struct name *create(struct names *names, const char *mangled,
 			   uint64_t hash)
 {
@@ -286,9 +297,7 @@ static struct name *create(struct names *names, const char *mangled,
 	if (!share(names, name, is_valid))
 		name_it(names, name, is_valid);
 	name->is_selected = is_selected(names->globs, name);
-	names->bytes += sizeof(*name) + len;
-	if (!name->is_alias)
-		names->bytes += strlen(name->full) + strlen(name->text);
+	names->bytes += size_of(name);
 	return name;
 }
 
