@@ -67,6 +67,8 @@ def test_the_last_calls_of_threads_and_process(tmp_path):
     names = trace.count("user_annotation")
     assert names["thread_local"] == 1000
     assert 2000 <= names["key destructor"] <= 4000
+    assert all("open" in r["args"] for r in trace.ranges()
+               if r["name"].startswith("never "))
     assert {"atexit", "destructor"} & set(names) == set()
     assert done.err.count("\n") == 1, done.err
 

@@ -74,6 +74,7 @@ static struct cpu_thread *create(struct cpu_threads *threads,
 	if (!thread)
 		return NULL;
 	thread->tid = tid;
+	thread->name = thread->short_name;
 	thread->lane = track_thread(tracks, thread, tid, begin_ns);
 	if (!thread->lane) {
 		free(thread);
@@ -136,12 +137,14 @@ static void set_long(struct cpu_threads *threads, struct cpu_thread *thread,
 		threads->long_bytes -= thread->name_len;
 	free(thread->long_name);
 	thread->long_name = NULL;
+	thread->name = thread->short_name;
 	if (len <= THREAD_NAME_MAX)
 		return;
 	if (threads->long_bytes + len <= THREAD_NAMES_BYTES)
 		thread->long_name = bytes_copy(name, len);
 	if (thread->long_name) {
 		threads->long_bytes += len;
+		thread->name = thread->long_name;
 		thread->name_len = len;
 	} else {
 		loss_add(LOSS_TEXT_CUT, 1);

@@ -39,8 +39,9 @@ struct cpu_thread {
 	struct cpu_thread *next;        /* of all */
 	uint32_t tid;
 	struct lane *lane;              /* its own */
+	const char *name;               /* one of the next two */
 	char short_name[THREAD_NAME_MAX];
-	char *long_name;                /* instead, if not NULL */
+	char *long_name;
 	uint32_t name_len;
 	bool is_named;                  /* by the program: stays */
 	bool is_gone;                   /* no longer in /proc */
@@ -58,11 +59,11 @@ struct cpu_thread {
 };
 
 struct cpu_threads {
+	size_t long_bytes;              /* in long names */
 	struct cpu_thread *list;
 	struct cpu_thread **buckets;
 	struct cpu_thread *last;
 	uint32_t nr, max;
-	size_t long_bytes;
 };
 
 /* 65536 threads at 500 bytes: 32 MB; what a tid beyond does is lost. */
@@ -82,11 +83,6 @@ struct cpu_thread *cpu_thread_find(struct cpu_threads *threads, uint32_t tid);
 /* The program's name for it wins over the system's. */
 void cpu_thread_name(struct cpu_threads *threads, struct cpu_thread *thread,
 		     const char *name, uint32_t len);
-
-static inline const char *cpu_thread_label(const struct cpu_thread *thread)
-{
-	return thread->long_name ? thread->long_name : thread->short_name;
-}
 
 /* It says that it begins, or ends; the name is what the system knows it by.
  * (The system uses thread ids again: `tid` may be known from before.) */

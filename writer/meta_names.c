@@ -170,8 +170,7 @@ static void name_lane(struct trace *trace, const struct lane *lane,
 	if (lane->pid != trace->pid)
 		name_stream(trace, lane, is_shared);
 	else if (lane->thread)
-		bytes_add(text, cpu_thread_label(lane->thread),
-			  lane->thread->name_len);
+		bytes_add(text, lane->thread->name, lane->thread->name_len);
 	if (lane->is_shared)
 		say(text, " and later threads");
 	say(text, own[lane->role]);
