@@ -26,7 +26,8 @@ int own_thread_start(const char *name, void *(*run)(void *), void *argument);
  * /dev/null in 0 to 2.  A program that closes all descriptors and reuses their
  * numbers (a daemon) then cannot meet ours, and its pipes end when it closes
  * them.  The thread has no stderr from here on: log_be_carried().
- * Returns 0 or -errno, where the system refuses: all is shared as before.
+ * Returns 0 or -errno, where the system refuses: all is shared as before; so
+ * it is under a seccomp filter, which may end the process for such a call.
  * Context: one of our own threads that has no descriptor open.
  */
 int own_thread_part_files(void);

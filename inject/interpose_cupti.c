@@ -13,6 +13,7 @@
 #include "collector/cupti_api.h"
 #include "collector/cupti_buffers.h"
 #include "collector/log.h"
+#include "inject/attach.h"
 
 /*
  * CUPTI's functions as another client in the process finds them: here first,
@@ -262,6 +263,7 @@ cuptiSubscribe(CUpti_SubscriberHandle *subscriber, CUpti_CallbackFunc callback,
 {
 	__typeof__(&cuptiSubscribe) call = REAL(cuptiSubscribe);
 
+	attach_explain_absence();
 	cupti_give_way();
 	return call ? call(subscriber, callback, argument) : NO_CUPTI;
 }
@@ -273,6 +275,7 @@ cuptiSubscribe_v2(CUpti_SubscriberHandle *subscriber,
 {
 	__typeof__(&cuptiSubscribe_v2) call = REAL(cuptiSubscribe_v2);
 
+	attach_explain_absence();
 	cupti_give_way();
 	return call ? call(subscriber, callback, argument, parameters) :
 		NO_CUPTI;

@@ -2,14 +2,18 @@
 """Programs that close all descriptors and reuse their numbers: nothing of ours
 goes into their files, and nothing of theirs is kept open."""
 import json
+import pathlib
 import subprocess
 import time
 
 import pytest
 from tracing import BUILD, SANITIZED, Trace, environment, run
 
+# Under a filter the library makes no unusual system call (own_thread.h).
+FILTERED = "Seccomp:\t0" not in pathlib.Path("/proc/self/status").read_text()
 not_under_tsan = pytest.mark.skipif(
-    "thread" in SANITIZED, reason="the table of descriptors stays shared")
+    "thread" in SANITIZED or FILTERED,
+    reason="the table of descriptors stays shared")
 
 
 def did(tmp_path, mode, *args, **settings):
