@@ -5,7 +5,7 @@
 
 #include "collector/clock.h"
 
-#define NR_KEPT 64
+#define NR_KEPT WINDOWS_REMEMBERED
 
 _Atomic uint32_t window_count;
 static struct {

@@ -32,7 +32,9 @@ uint32_t window_close(void);
 
 /* The times of window number `n` (1, 2, ...; epoch 2n - 1 is inside it).
  * close_ns is UINT64_MAX while it is open.  False for one that has not opened
- * or is older than the last 64.  Context: any thread. */
+ * or is older than the last 1024, which the writer looks at every 10 ms.
+ * Context: any thread. */
+#define WINDOWS_REMEMBERED 1024
 struct window {
 	uint64_t open_ns;
 	uint64_t close_ns;

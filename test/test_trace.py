@@ -421,6 +421,19 @@ def test_windows_hold_what_was_launched_inside(tmp_path):
                       "across the close": 3}
 
 
+def test_a_window_for_each_step(tmp_path):
+    """Hundreds of them between two flushes: each has its own."""
+    done = run("windows", "--windows", 500, "--kernels", 5, "--pause-ms", 0,
+               GPUTRACE_OUT=tmp_path / "t.json",
+               GPUTRACE_START="profiler-api")
+    trace = Trace(tmp_path / "t.json")
+    inside = [k for k in trace.slices("kernel")
+              if "nvjet" in k["name"] or "act_and_mul" in k["name"]]
+    assert len(inside) == done.did["inside"]["kernels"] == 3000
+    assert len(trace.ranges("inside")) == 500
+    assert trace.losses() == {}
+
+
 def test_nothing_without_a_window(tmp_path):
     done = run("decode", GPUTRACE_OUT=tmp_path / "t.json",
                GPUTRACE_START="profiler-api")

@@ -72,6 +72,17 @@ void event_counter(struct trace *trace, uint32_t pid, const char *name,
 	event_end(trace);
 }
 
+/* The older half. */
+static void forget_windows(struct trace *trace)
+{
+	uint32_t gone = trace->nr_windows / 2;
+
+	trace->forgotten_ns = trace->windows[gone - 1].close_ns;
+	trace->nr_windows -= gone;
+	memmove(trace->windows, trace->windows + gone,
+		trace->nr_windows * sizeof(*trace->windows));
+}
+
 void windows_refresh(struct trace *trace)
 {
 	struct window *window;
@@ -85,11 +96,8 @@ void windows_refresh(struct trace *trace)
 		(void)window_get(trace->windows_seen,
 				 &trace->windows[trace->nr_windows - 1]);
 	while (trace->windows_seen < last) {
-		if (trace->nr_windows == WINDOWS_KEPT) {
-			memmove(trace->windows, trace->windows + 1,
-				(WINDOWS_KEPT - 1) * sizeof(*window));
-			trace->nr_windows--;
-		}
+		if (trace->nr_windows == WINDOWS_KEPT)
+			forget_windows(trace);
 		window = &trace->windows[trace->nr_windows];
 		if (window_get(++trace->windows_seen, window))
 			trace->nr_windows++;
@@ -98,17 +106,26 @@ void windows_refresh(struct trace *trace)
 
 const struct window *windows_find(const struct trace *trace, uint64_t t_ns)
 {
-	uint32_t i;
+	uint32_t from = 0, to = trace->nr_windows, middle;
 
-	for (i = trace->nr_windows; i-- > 0;)
-		if (trace->windows[i].open_ns <= t_ns)
-			return &trace->windows[i];
-	return NULL;
+	/* The last that opened by then; most ask for the newest. */
+	if (to && trace->windows[to - 1].open_ns <= t_ns)
+		return &trace->windows[to - 1];
+	while (from < to) {
+		middle = from + (to - from) / 2;
+		if (trace->windows[middle].open_ns <= t_ns)
+			from = middle + 1;
+		else
+			to = middle;
+	}
+	return from ? &trace->windows[from - 1] : NULL;
 }
 
 bool windows_hold(const struct trace *trace, uint64_t t_ns)
 {
 	const struct window *window = windows_find(trace, t_ns);
 
+	if (!window && t_ns <= trace->forgotten_ns)
+		loss_add(LOSS_TABLE_FULL, 1);
 	return window && t_ns <= window->close_ns;
 }

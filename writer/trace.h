@@ -40,7 +40,8 @@ struct tally {
 };
 
 enum {
-	WINDOWS_KEPT = 64, CLOCK_PAIRS_MAX = 64,
+	/* A program that opens one for each step of 1 ms: 4 s of them. */
+	WINDOWS_KEPT = 4096, CLOCK_PAIRS_MAX = 64,
 	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
 };
 
@@ -78,6 +79,7 @@ struct trace {
 
 	struct window windows[WINDOWS_KEPT];    /* oldest first */
 	uint32_t nr_windows, windows_seen;
+	uint64_t forgotten_ns;          /* the end of those before */
 	uint32_t epoch;                 /* drain.c: of the open ranges */
 	uint32_t epoch_seen;            /* of `windows` */
 
