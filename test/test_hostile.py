@@ -85,6 +85,7 @@ def test_the_end_with_a_hung_kernel(tmp_path):
     assert time.monotonic() - start < 4, done.err
     assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
     assert trace.losses() == {"unfinished GPU work": 1}
+    assert ["paged_attention" in n for n in trace.own["unfinished"]] == [True]
 
 
 def test_errno_is_kept(tmp_path):

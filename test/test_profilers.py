@@ -64,6 +64,8 @@ def test_a_kernel_is_in_flight(tmp_path):
     done, trace = compare(tmp_path, "--sessions", 2, "--running-ms", 400)
     assert names(trace)["silu"] == done.did["outside"]["kernels"]
     assert trace.losses() == {"unfinished GPU work": 2}
+    (name, count), = trace.own["unfinished"].items()
+    assert "flash_fwd" in name and count == 2
 
 
 def test_short_work_in_flight_is_waited_for(tmp_path):

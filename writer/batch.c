@@ -206,11 +206,13 @@ static bool may_wait(const struct trace *trace)
 	       (trace->api_cycle || trace->cycle <= PENDING_CYCLES);
 }
 
-static bool gpu_times(const struct trace *trace, const struct gpu_op *op)
+static bool gpu_times(struct trace *trace, const struct activity *activity)
 {
+	const struct gpu_op *op = &activity->op;
+
 	/* A forced flush returns what was running without its end. */
 	if (!op->end_ns && (op->start_ns || trace->pending->is_forced)) {
-		loss_add(LOSS_UNFINISHED, 1);
+		unfinished_add(trace, activity);
 		return false;
 	}
 	return event_times(trace, op->start_ns, op->end_ns);
@@ -345,7 +347,7 @@ static void write_work(struct trace *trace, const void *raw, bool everything)
 		loss_add(LOSS_INVALID, 1);
 	else if (!activity_is_gpu_work(activity.kind))
 		on_lane(trace, &activity);
-	else if (gpu_times(trace, &activity.op))
+	else if (gpu_times(trace, &activity))
 		gpu_work(trace, &activity, trace->cycle,
 			 !everything && may_wait(trace));
 }

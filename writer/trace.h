@@ -43,6 +43,12 @@ enum {
 	/* A program that opens one for each step of 1 ms: 4 s of them. */
 	WINDOWS_KEPT = 4096, CLOCK_PAIRS_MAX = 64,
 	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
+	UNFINISHED_MAX = 64,            /* names; further ones have none */
+};
+
+struct unfinished {
+	const char *name;
+	uint64_t nr;
 };
 
 struct trace {
@@ -96,6 +102,7 @@ struct trace {
 	size_t tail_own;                /* where in it our own object begins */
 	bool has_said_small;            /* that max_size is too small */
 	bool has_new;                   /* since the last commit */
+	struct unfinished unfinished[UNFINISHED_MAX];
 	uint32_t nr_pauses;             /* that are in the file */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
@@ -128,6 +135,12 @@ uint64_t batch_take(struct trace *trace);
 /* bytes: what work that waits for its launch may take. */
 struct pending *pending_create(uint64_t bytes);
 void pending_destroy(struct pending *pending);
+
+/* ---- unfinished.c ---- */
+
+/* Counts work without an end, by its name; tells it in the tail. */
+void unfinished_add(struct trace *trace, const struct activity *activity);
+void unfinished_tell(const struct trace *trace, struct bytes *out);
 
 /* ---- pauses.c ---- */
 
