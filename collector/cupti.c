@@ -239,7 +239,7 @@ static void complete_stop(void)
 		flush_forced(50 * LOOK_NS);
 	pthread_mutex_lock(&control);
 	if (atomic_load(&request) == STOP) {
-		if (atomic_load(&place) == HERE)
+		if (atomic_load(&place) != ASIDE)
 			cupti_kinds_disable();
 		atomic_store(&is_on, 0);
 		atomic_store(&request, NOTHING);
@@ -392,11 +392,11 @@ int cupti_start(void)
 	if (is_new && atomic_load(&request) == NOTHING) {
 		discard = options.floor && nr_windows++ % 2 == 0;
 		pool_discard(discard);
-		if (!client_is_busy()) {
-			error = take_place();
-		} else {
+		if (client_is_busy()) {
 			atomic_store(&place, ASIDE);
 			pause_begin();
+		} else if (atomic_load(&place) != LEAVING) {
+			error = take_place();
 		}
 		atomic_store(&is_on, !error);
 		if (!error && !discard)
@@ -415,7 +415,9 @@ void cupti_stop(void)
 	pthread_mutex_lock(&control);
 	if (atomic_load(&is_on) && atomic_load(&request) == NOTHING) {
 		window_close();
-		cupti_kinds_disable_api();
+		if (atomic_load(&place) == HERE)
+			cupti_kinds_disable_api();
+		pause_end();
 		atomic_store(&request, STOP);
 	}
 	pthread_mutex_unlock(&control);

@@ -107,6 +107,16 @@ def test_windows_of_the_program(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_windows_end_and_begin_inside_a_session(tmp_path):
+    done, trace = compare(tmp_path, "--windows", "--sessions", 3,
+                          GPUTRACE_START="profiler-api")
+    assert done.did["profiler"]["kernels"] == \
+        done.did["inside"]["kernels"] == 450
+    assert names(trace) == {"silu": done.did["outside"]["kernels"],
+                            "argmax": 0, "flash": 0}
+    assert trace.losses() == {}
+
+
 def test_the_end_inside_a_session(tmp_path):
     """The end of the process finds CUPTI in other hands."""
     path = tmp_path / "t.json"

@@ -6,15 +6,19 @@
  *
  *	profiler [--sessions N] [--kernels K] [--running-ms M] [--own-clock]
  *	         [--zeroed] [--no-flush] [--no-register] [--threads N]
- *	         [--exit-inside]
+ *	         [--exit-inside] [--windows]
  *
  * Outside a session "silu" kernels are launched, inside "argmax".  With M a
  * kernel ("flash") of that time is in flight when each session begins; with
  * N, other threads launch "copy" kernels all the time.
  *
+ * With --windows a window of cuProfilerStart ends inside each session, and the
+ * next begins there.
+ *
  * Counts what its buffers hold, and what must not happen: buffers that it did
  * not give, times outside of its session, calls without their thread.
  */
+#include <cudaProfiler.h>
 #include <cupti.h>
 #include <getopt.h>
 #include <pthread.h>
@@ -34,7 +38,7 @@
 #define SLACK 100000
 
 static long nr_sessions = 1, nr_kernels = 50, running_ms, nr_threads;
-static int own_clock, zeroed, no_flush, no_register, exit_inside;
+static int own_clock, zeroed, no_flush, no_register, exit_inside, windows;
 static struct gpu gpu;
 static _Atomic(uint8_t *) buffers[MAX_BUFFERS];
 static uint64_t begin, end;             /* of the session, by its clock */
@@ -232,6 +236,12 @@ static void session(int number, CUstream stream)
 	}
 	start_session(number);
 	launch(KERNEL_ARGMAX, "inside");
+	if (windows) {
+		CU(cuProfilerStop);
+		launch(KERNEL_ARGMAX, "inside");
+		CU(cuProfilerStart);
+		launch(KERNEL_ARGMAX, "inside");
+	}
 	if (exit_inside)
 		exit(EXIT_SUCCESS);
 	stop_session();
@@ -261,6 +271,8 @@ static void run(void)
 	for (i = 0; i < nr_threads && i < 64; i++)
 		pthread_create(&threads[i], NULL, launch_beside, NULL);
 	CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+	if (windows)
+		CU(cuProfilerStart);
 	launch(KERNEL_SILU, "outside");
 	for (i = 0; i < nr_sessions; i++) {
 		session((int)i, stream);
@@ -282,7 +294,8 @@ int main(int argc, char **argv)
 		{ "own-clock", 0, &own_clock, 1 }, { "zeroed", 0, &zeroed, 1 },
 		{ "no-flush", 0, &no_flush, 1 },
 		{ "no-register", 0, &no_register, 1 },
-		{ "exit-inside", 0, &exit_inside, 1 }, { NULL, 0, NULL, 0 },
+		{ "exit-inside", 0, &exit_inside, 1 },
+		{ "windows", 0, &windows, 1 }, { NULL, 0, NULL, 0 },
 	};
 	int option;
 
