@@ -20,6 +20,7 @@
 
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t are_clients, are_routed;
+static bool clock_is_refused, ids_are_refused;
 
 static void CUPTIAPI buffer_requested(uint8_t **buffer, size_t *size,
 				      size_t *max_records)
@@ -56,10 +57,8 @@ void cupti_buffers_set_clock(void)
 {
 	if (client_clock_is_set())
 		return;
-	if (!cupti_api()->ActivityRegisterTimestampCallback ||
-	    cupti_api()->ActivityRegisterTimestampCallback(timestamp))
-		log_line(LOG_WARN, "CUPTI does not take our clock: its times "
-			 "and those of the ranges can be apart");
+	clock_is_refused = !cupti_api()->ActivityRegisterTimestampCallback ||
+		cupti_api()->ActivityRegisterTimestampCallback(timestamp);
 }
 
 /* ---- Attributes ---- */
@@ -84,16 +83,21 @@ static bool set_thread_ids(CUpti_ActivityThreadIdType type)
 		!cupti_api()->SetThreadIdType(type);
 }
 
-static void want_thread_ids(void)
+/* What goes on, but not as well; once, and not where nothing goes on. */
+static void tell_refusals(void)
 {
 	static bool is_said;
 
-	if (set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM) || is_said)
+	if (is_said)
 		return;
 	is_said = true;
-	log_line(LOG_WARN, "CUPTI does not tell the system's thread ids: calls "
-		 "are on lanes of their own, apart from the ranges of their "
-		 "threads");
+	if (ids_are_refused)
+		log_line(LOG_WARN, "CUPTI does not tell the system's thread "
+			 "ids: calls are on lanes of their own, apart from the "
+			 "ranges of their threads");
+	if (clock_is_refused)
+		log_line(LOG_WARN, "CUPTI does not take our clock: its times "
+			 "and those of the ranges can be apart");
 }
 
 /* The default was 0 in 12.4 and is 1 in 13.0 (test/sim/facts.txt). */
@@ -113,12 +117,14 @@ int cupti_buffers_claim(void)
 	set(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, 1);
 	/* With shared buffers a busy program's come back only when full. */
 	set_per_thread(1);
-	want_thread_ids();
+	ids_are_refused = !set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);
 	/* Each time: a client that we did not see (it found CUPTI by dlsym)
 	 * has put its own in their place. */
 	result = cupti_api()->ActivityRegisterCallbacks(buffer_requested,
 							buffer_completed);
 	atomic_store(&are_routed, result == CUPTI_SUCCESS);
+	if (result == CUPTI_SUCCESS)
+		tell_refusals();
 	return cupti_kinds_explain(result, "no activities");
 }
 
