@@ -127,7 +127,7 @@ static const char *const sure[] = {
 	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "getpid",
 	"free", "gettimeofday", "globfree", "fnmatch", "qsort", "qsort_r", "strtoul", "strtol",
 	"strtoull", "dirfd",
-	"memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
+	"bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
 	"strcpy", "strcspn", "strlen", "strncasecmp", "strncmp", "strnlen",
 	"strrchr", "strspn", "strstr", "snprintf", "sprintf", "vsnprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
