@@ -224,7 +224,7 @@ clean:
 	rm -rf $(O)
 
 help:
-	@sed -n '3,10s/^# //p' Makefile
+	@sed -n '3,11s/^# //p' Makefile
 
 .PHONY: all tests demo check bench soak fuzz fuzzers faults install clean help
 .SECONDARY:

@@ -2,7 +2,6 @@
 #include "collector/activity.h"
 #include "collector/activity_buffer.h"
 
-#include <limits.h>
 #include <string.h>
 
 #include "collector/api_calls.h"

@@ -3,14 +3,14 @@
 #define GPUTRACE_COLLECTOR_ACTIVITY_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /*
- * CUPTI's activities as the writer sees them: whole completed buffers, walked
- * with CUPTI's own cuptiActivityGetNextRecord, each activity decoded from its
- * layout (by offset, gated on the CUPTI version) into one of the structures
- * below.  All times are ns of clock.h; a time that CUPTI did not know is 0.
+ * CUPTI's activities as the writer sees them: whole completed buffers
+ * (activity_buffer.h), walked with CUPTI's own cuptiActivityGetNextRecord,
+ * each activity decoded from its layout (by offset, gated on the CUPTI
+ * version) into one of the structures below.  All times are ns of clock.h; a
+ * time that CUPTI did not know is 0.
  */
 
 /* CUPTI's numbers (CUpti_ActivityKind); the table in activity.c decodes. */

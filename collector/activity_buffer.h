@@ -8,7 +8,7 @@
 
 /*
  * Buffers of activities that CUPTI has completed, oldest first: from the pool
- * to the writer, and back.
+ * (pool.c) to the writer, and back.
  */
 struct activity_buffer {
 	struct activity_buffer *next;

@@ -2,7 +2,6 @@
 #include "collector/api_calls.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "collector/activity.h"

@@ -27,7 +27,7 @@ struct client_callbacks {
 	CUpti_BuffersCallbackCompleteFunc complete;
 };
 
-/* It calls CUPTI. */
+/* It calls CUPTI.  Context: the client's thread. */
 void client_calls(void);
 
 /* Its calls have succeeded: what it wants.
@@ -37,7 +37,7 @@ void client_enables(CUpti_ActivityKind kind);
 void client_disables(CUpti_ActivityKind kind);
 void client_ends(void);                 /* cuptiFinalize */
 
-/* Some kind is on for it. */
+/* Some kind is on for it.  Context, also of those that follow: any thread. */
 bool client_is_busy(void);
 
 bool client_has_enabled(CUpti_ActivityKind kind);
@@ -57,10 +57,11 @@ uint32_t client_outstanding(void);
  * Context: the client's thread. */
 bool client_keeps_attribute(CUpti_ActivityAttribute attribute, size_t size,
 			    const void *value);
-/* As the client set it, or `fallback`. */
+/* As the client set it, or `fallback`.  Context: any thread. */
 uint8_t client_attribute(CUpti_ActivityAttribute attribute, uint8_t fallback);
 
-/* False: the client has no callbacks.  Context: inside CUPTI's. */
+/* False: the client has no callbacks.  Context: inside CUPTI's
+ * callbacks. */
 bool client_request(uint8_t **buffer, size_t *size, size_t *max_records);
 bool client_complete(CUcontext context, uint32_t stream, uint8_t *buffer,
 		     size_t size, size_t valid);

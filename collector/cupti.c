@@ -24,7 +24,7 @@
 #include "collector/watch.h"
 #include "collector/window.h"
 
-/* A stop waits so long for work in flight to end (design: a stop). */
+/* A stop waits so long for work in flight to end. */
 #define STOP_WAIT_NS 1000000000u
 
 /*

@@ -34,9 +34,9 @@ static const struct {
 	{ 45, "not supported under this WSL: update Windows and its driver" },
 };
 
-/* The numbers of section 2.1 of CUPTI's history: a counter until 12.9, CUDA's
- * own from 13.0 on (130001: 13.0 update 1). */
-uint32_t cupti_advice_cuda(uint32_t cupti_version)
+/* CUDA's version times 100 of cuptiGetVersion()'s number, 1208 for 12.8: a
+ * counter until 12.9, CUDA's own from 13.0 on (130001: 13.0 update 1). */
+static uint32_t cuda_of(uint32_t cupti_version)
 {
 	static const uint16_t counted[] = {
 		[18] = 1108, [19] = 1200, [20] = 1202, [21] = 1203,
@@ -62,12 +62,16 @@ static void put_package(char *text, size_t size, uint32_t cuda)
 		 suffix, cuda / 100, cuda % 100);
 }
 
-/* The driver's 12040 is 1204 here. */
+/* The same of the driver: its 12040 is 1204 here. */
+static uint32_t driver_cuda(void)
+{
+	return cupti_api_driver() / 1000 * 100 + cupti_api_driver() % 1000 / 10;
+}
+
 static bool is_newer_than_driver(char *text, size_t size)
 {
-	uint32_t ours = cupti_advice_cuda(cupti_api_version());
-	uint32_t driver = cupti_api_driver() / 1000 * 100 +
-		cupti_api_driver() % 1000 / 10;
+	uint32_t ours = cuda_of(cupti_api_version());
+	uint32_t driver = driver_cuda();
 	char package[64];
 
 	if (!driver || ours <= driver)
@@ -153,9 +157,8 @@ void cupti_advice(CUptiResult reason, char *text, size_t size)
 void cupti_advice_device(uint32_t major, uint32_t minor)
 {
 	static atomic_bool said;
-	uint32_t cuda = cupti_advice_cuda(cupti_api_version());
-	uint32_t driver = cupti_api_driver() / 1000 * 100 +
-		cupti_api_driver() % 1000 / 10;
+	uint32_t cuda = cuda_of(cupti_api_version());
+	uint32_t driver = driver_cuda();
 	int known = 1;
 	char package[64];
 

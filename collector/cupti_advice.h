@@ -13,9 +13,6 @@
  * names both and says what to install or to set.
  */
 
-/* CUDA's version times 100 of cuptiGetVersion()'s number: 1208 for 12.8. */
-uint32_t cupti_advice_cuda(uint32_t cupti_version);
-
 /* The advice for a result; asks CUPTI who holds it where it tells (13.0).
  * Context: attach, or a start; not on the program's hot path. */
 void cupti_advice(CUptiResult reason, char *text, size_t size);

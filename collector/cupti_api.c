@@ -30,7 +30,7 @@ static const struct entry {
 #undef OPTIONAL
 };
 
-/* Sonames by CUDA version. */
+/* Sonames by CUDA's major version. */
 static const struct {
 	uint32_t cuda;
 	const char *soname;

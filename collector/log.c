@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "collector/cancel.h"
 
 /* One line; the rest is cut.  A path of PATH_MAX fits beside its sentence. */
 #define LINE_MAX_BYTES (PATH_MAX + 512)
@@ -62,7 +65,7 @@ void log_init(enum log_level level, const char *file)
 	snprintf(log_file + len, sizeof log_file - len, "%s", file);
 }
 
-bool log_enabled(enum log_level level)
+static bool is_wanted(enum log_level level)
 {
 	return level <= threshold && level != LOG_QUIET;
 }
@@ -128,12 +131,11 @@ static void write_guarded(const char *line, size_t len)
 {
 	static const struct timespec now;
 	sigset_t ours, before, pending;
-	int cancel;
+	int cancel = cancel_hold();
 
 	sigemptyset(&ours);
 	sigaddset(&ours, SIGPIPE);
 	sigaddset(&ours, SIGXFSZ);
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_sigmask(SIG_BLOCK, &ours, &before);
 	sigpending(&pending);
 	if (sigismember(&pending, SIGPIPE))
@@ -144,7 +146,7 @@ static void write_guarded(const char *line, size_t len)
 	while (sigtimedwait(&ours, NULL, &now) > 0)
 		;
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
-	pthread_setcancelstate(cancel, NULL);
+	cancel_release(cancel);
 }
 
 /* One line it is, whatever names are in it, and no order to a terminal. */
@@ -221,7 +223,7 @@ void log_queue(enum log_level level, const char *fmt, ...)
 	int saved = errno;
 	va_list args;
 
-	if (!log_enabled(level))
+	if (!is_wanted(level))
 		return;
 	va_start(args, fmt);
 	put(fmt, args);
@@ -242,7 +244,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	int saved = errno;
 	va_list args;
 
-	if (!log_enabled(level))
+	if (!is_wanted(level))
 		return;
 	va_start(args, fmt);
 	if ((pid_t)syscall(SYS_gettid) == atomic_load(&carried_tid))

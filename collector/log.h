@@ -2,8 +2,6 @@
 #ifndef GPUTRACE_COLLECTOR_LOG_H
 #define GPUTRACE_COLLECTOR_LOG_H
 
-#include <stdbool.h>
-
 /*
  * Lines of text for people: one write(2) each, to stderr or the file that
  * GPUTRACE_LOG names, never to stdout.  Formatted in a buffer on the stack
@@ -17,7 +15,6 @@ void log_keep_stderr(void);
 
 /* file: NULL for stderr.  Context: attach, once. */
 void log_init(enum log_level level, const char *file);
-bool log_enabled(enum log_level level);
 
 /* "gputrace: " and a newline are added.  Context: any thread, not in a signal
  * handler. */

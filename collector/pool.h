@@ -69,8 +69,8 @@ uint32_t pool_use(void);
  * after, is marked (activity_buffer.is_forced).  Context: flush thread. */
 void pool_forcing(bool is_forcing);
 
-/* True: completed buffers are recycled unread (the floor of the overhead
- * measurement; design: what CUPTI costs without us). */
+/* True: completed buffers are recycled unread, to measure what CUPTI costs
+ * without us (cupti_options.floor). */
 void pool_discard(int discard);
 
 #endif

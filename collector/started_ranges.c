@@ -2,7 +2,6 @@
 #include "collector/started_ranges.h"
 
 #include <stdatomic.h>
-#include <string.h>
 
 #include "collector/window.h"
 

@@ -3,7 +3,6 @@
 #define GPUTRACE_COLLECTOR_THREAD_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #include "collector/open_ranges.h"

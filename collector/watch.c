@@ -2,7 +2,6 @@
 #include "collector/watch.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
 #include "collector/clock.h"

@@ -147,11 +147,10 @@ static void attach_now(void)
  * not leave us half attached. */
 static void once_whole(pthread_once_t *control, void (*run)(void))
 {
-	int saved = errno, cancel;
+	int saved = errno, cancel = cancel_hold();
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
 	pthread_once(control, run);
-	pthread_setcancelstate(cancel, NULL);
+	cancel_release(cancel);
 	errno = saved;
 }
 

@@ -8,9 +8,9 @@
  * The one attach that all ways in lead to, and the child of a fork (the end
  * of the process: ending.h).
  *
- *   OFF --attach()--> ON --fork, child--> DEAD
- *    ^                 |
- *    '---- on any error: said once, and OFF for good
+ *   OFF --attach()--> BEGUN --> ON --fork, child--> DEAD
+ *
+ * On any error it is said once, and stays BEGUN: nothing is recorded.
  */
 enum attach_way { ATTACH_IN_CUINIT, ATTACH_LATE };
 

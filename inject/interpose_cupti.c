@@ -12,6 +12,7 @@
 #include "collector/cupti.h"
 #include "collector/cupti_api.h"
 #include "collector/cupti_buffers.h"
+#include "collector/cupti_places.h"
 #include "collector/log.h"
 #include "inject/attach.h"
 
@@ -31,9 +32,9 @@
  */
 #define EXPORT __attribute__((visibility("default")))
 
-static const char *const libraries[] = {
-	"libcupti.so.13", "libcupti.so.12", "libcupti.so.11.8",
-};
+#define X(major, soname) soname,
+static const char *const libraries[] = { CUPTI_SONAMES(X) };
+#undef X
 
 /* The caller's own: the loader would have found it in the caller's library or
  * what that one needs, were we not here. */

@@ -13,10 +13,11 @@
 #include "inject/exits.h"
 
 /*
- * The four ways in (design: Surfaces).  All lead to attach().
+ * The four ways in.  All lead to attach().
  *
  *   LD_PRELOAD              constructor: sets the two variables below to this
- *                           file, and does nothing else
+ *                           file, and notes the environment, stderr and the
+ *                           real _exit for later
  *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
  *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2()
  *   dlopen, late            constructor: where CUDA is in use a thread of ours

@@ -2,7 +2,6 @@
 #ifndef GPUTRACE_INJECT_SETTINGS_H
 #define GPUTRACE_INJECT_SETTINGS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -12,17 +11,19 @@
  *
  *   X(ID, variable, option, kind, default, help)
  *
- * kind: what setting_check() accepts.  A default of "" means: not set.
+ * kind: what setting_check() accepts.  A default of "" means: not set.  help:
+ * lines of 50 columns at most.
  */
 #define SETTINGS(X) \
 	X(OUT, "GPUTRACE_OUT", "out", TEXT, "gputrace-%h-%p.json", \
-	  "file to write; %p pid, %h host, %r rank, %n program, %t start time") \
+	  "file to write; %p pid, %h host, %r rank,\n" \
+	  "%n program, %t start time") \
 	X(TRACE, "GPUTRACE_TRACE", "trace", SOURCES, "cuda,nvtx", \
 	  "what to record: cuda, nvtx, memory, uvm") \
 	X(API, "GPUTRACE_API", "api", API, "essential", \
 	  "API calls to record: essential, all, none") \
 	X(GRAPH, "GPUTRACE_GRAPH", "graph", GRAPH, "node", \
-	  "CUDA graphs: node (each kernel) or graph (one slice a launch)") \
+	  "CUDA graphs: node (each kernel) or graph (one\nslice a launch)") \
 	X(START, "GPUTRACE_START", "start", START, "now", \
 	  "now, off, or profiler-api (cudaProfilerStart/Stop)") \
 	X(BUFFER, "GPUTRACE_BUFFER", "buffer", SIZE, "256M", \
@@ -38,15 +39,15 @@
 	X(NAMES, "GPUTRACE_NAMES", "names", NAMES, "short", \
 	  "kernel names: short, full, mangled") \
 	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", TEXT, "", \
-	  "record only these NVTX domains (globs, comma-separated)") \
+	  "record only these NVTX domains (globs,\ncomma-separated)") \
 	X(KERNELS, "GPUTRACE_KERNELS", "kernels", TEXT, "", \
-	  "record only kernels with these names (globs, comma-separated)") \
+	  "record only kernels with these names (globs,\ncomma-separated)") \
 	X(ARGV, "GPUTRACE_ARGV", "argv", ARGV, "masked", \
 	  "command line in the file: masked (secrets), off") \
 	X(CUPTI, "GPUTRACE_CUPTI", "cupti", TEXT, "", \
 	  "path of the libcupti to use") \
 	X(LOG, "GPUTRACE_LOG", "log", LOG, "warn", \
-	  "quiet, warn, info, debug; LEVEL:FILE writes to a file")
+	  "quiet, warn, info, debug; LEVEL:FILE: to a file")
 
 enum setting_id {
 #define X(id, variable, option, kind, fallback, help) SETTING_##id,

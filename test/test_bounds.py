@@ -12,7 +12,7 @@ import time
 
 import pytest
 from tracing import (BUILD, LIBRARY, SANITIZED, Run, Trace, environment, judge,
-                     run, start, traced)
+                     own_lines, run, start, traced)
 
 MB = 1024       # in kB
 HOST = BUILD / "host" / "bounds"
@@ -20,10 +20,6 @@ DISK = BUILD / "shim" / "disk.so"
 ROOT = os.geteuid() == 0
 plain_only = pytest.mark.skipif(bool(SANITIZED),
                                 reason="the sanitizer's own memory and calls")
-
-
-def lines(text):
-    return [l for l in text.splitlines() if l.startswith("gputrace: ")]
 
 
 def check(path):
@@ -75,7 +71,7 @@ def test_a_sick_cupti_is_found(tmp_path):
         marks = trace.own["watchdog"]
         assert marks and marks[-1]["fault"] == fault, (name, done.err)
         assert marks[-1]["stopped"] == (fault in STOPS)
-        said = lines(done.err)
+        said = own_lines(done.err)
         assert len(said) == len(marks) + 1, (name, said)
         assert len(marks) == 1 or name == "buffers"
         assert ("tracing stops" in said[-2]) == (fault in STOPS)
@@ -109,14 +105,14 @@ def test_a_healthy_cupti_is_not_suspected(tmp_path):
     for name, (done, trace) in together(tmp_path, HEALTHY).items():
         assert done.status == 0, name
         assert trace.own["watchdog"] == [], name
-        assert len(lines(done.err)) == 1, (name, done.err)
+        assert len(own_lines(done.err)) == 1, (name, done.err)
 
 
 # ---- The file's bound: events in files + losses = what the program did ----
 
 def last_line(done):
     """(kernels in files, kernels in no file) as the last line says."""
-    words = lines(done.err)[-1].replace(",", "").split(": ")[-1].split()
+    words = own_lines(done.err)[-1].replace(",", "").split(": ")[-1].split()
     return int(words[0]), int(words[2]) if "file" in words else 0
 
 
@@ -135,7 +131,7 @@ def test_rotation_adds_up(tmp_path, size):
     assert kept + gone == done.did["gpu"]["kernels"]
     assert newest.losses()["events in files rotated away"] >= 2 * gone > 0
     assert last_line(done) == (kept, gone)
-    said = [l for l in lines(done.err) if "GPUTRACE_MAX_SIZE" in l]
+    said = [l for l in own_lines(done.err) if "GPUTRACE_MAX_SIZE" in l]
     assert len(said) == (size == "1"), done.err
     assert not judge(*[t.path for t in traces], profile="perfetto")
 
@@ -178,7 +174,7 @@ def test_nothing_is_kept_in_dev_null(tmp_path):
     done = run("bounds", "launch", 20000, GPUTRACE_OUT="/dev/null",
                GPUTRACE_MAX_SIZE="100K", GPUTRACE_FLUSH="20ms", cwd=tmp_path)
     assert done.status == 0
-    assert lines(done.err) == ["gputrace: /dev/null: %d kernels, 0 lost" %
+    assert own_lines(done.err) == ["gputrace: /dev/null: %d kernels, 0 lost" %
                                done.did["gpu"]["kernels"]]
     assert sorted(os.listdir("/dev")) == before
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
@@ -247,7 +243,7 @@ def test_the_end_does_not_wait_for_the_disk(tmp_path):
                GPUTRACE_FLUSH="100ms", DISK_STALL=60,
                LD_PRELOAD="%s:%s" % (DISK, LIBRARY))
     assert done.status == 0 and time.monotonic() - began < 15
-    assert "not written in time" in lines(done.err)[0]
+    assert "not written in time" in own_lines(done.err)[0]
     assert not (tmp_path / "t.json").exists()
 
 
@@ -340,7 +336,7 @@ def test_a_full_disk(tmp_path, name, size):
         "ls -A /mnt >&2; cp /mnt/%s %s; exit $s" % (name, tmp_path),
         GPUTRACE_OUT="/mnt/" + name, GPUTRACE_FLUSH="20ms")
     assert done.status == 0
-    said = lines(done.err)
+    said = own_lines(done.err)
     assert len(said) == 2 and "no space left" in said[0].lower(), done.err
     assert ".gputrace-twin" not in done.err
     assert adds_up(done, Trace(tmp_path / name))
@@ -354,7 +350,7 @@ def test_writes_that_fail(tmp_path, error, text):
     done = run("bounds", "rate", 2, GPUTRACE_OUT=path, GPUTRACE_FLUSH="50ms",
                LD_PRELOAD="%s:%s" % (DISK, LIBRARY),
                DISK_ERROR="%d@400000" % error)
-    said = lines(done.err)
+    said = own_lines(done.err)
     assert done.status == 0 and len(said) == 2
     assert text in said[0] and "tracing stops" in said[0]
     assert adds_up(done, Trace(path))
@@ -367,7 +363,7 @@ def test_a_folder_that_is_read_only(tmp_path):
     done = in_a_shell("mount -t tmpfs -o ro none /mnt; exec $PROG launch 100",
                       GPUTRACE_OUT="/mnt/t.json")
     assert done.status == 0 and done.did["gpu"]["kernels"] == 100
-    assert len(lines(done.err)) == 1 and "read-only" in done.err
+    assert len(own_lines(done.err)) == 1 and "read-only" in done.err
 
 
 @pytest.mark.parametrize("what", ["removed", "renamed"])
@@ -385,7 +381,7 @@ def test_a_folder_that_goes(tmp_path, what):
         folder.rename(tmp_path / "elsewhere")
     done = Run(process, 30)
     assert done.status == 0
-    said = lines(done.err)
+    said = own_lines(done.err)
     assert "tracing stops" in said[0] and len(said) <= 2
     assert not folder.exists()
     for left in tmp_path.glob("elsewhere/t.json"):
@@ -397,7 +393,7 @@ def test_a_limit_of_the_file_size(tmp_path):
     done = inside(tmp_path, "rate", 2, GPUTRACE_OUT=path,
                   GPUTRACE_FLUSH="50ms",
                   before=limit(resource.RLIMIT_FSIZE, 400000))
-    said = lines(done.err)
+    said = own_lines(done.err)
     assert done.status == 0 and len(said) == 2
     assert "GPUTRACE_MAX_SIZE" in said[0]
     assert adds_up(done, Trace(path))
@@ -410,7 +406,7 @@ def test_a_limit_of_addresses(tmp_path, mb):
     path = tmp_path / "t.json"
     done = inside(tmp_path, "eat", mb * 2 // 5, GPUTRACE_OUT=path,
                   before=limit(resource.RLIMIT_AS, mb << 20))
-    said = lines(done.err)
+    said = own_lines(done.err)
     assert done.status == 0 and len(said) == 1, done.err
     if mb < 512:
         assert "no memory" in said[0] and not path.exists()
@@ -429,7 +425,7 @@ def test_few_descriptors(tmp_path):
         before, done = run_with(LD_PRELOAD=""), run_with()
         assert done.status == before.status, nr
         assert done.did["gpu"] == before.did["gpu"], nr
-        assert len(lines(done.err)) <= 1, (nr, done.err)
+        assert len(own_lines(done.err)) <= 1, (nr, done.err)
     for path in tmp_path.iterdir():
         assert Trace(path).slices("kernel")
     assert len(list(tmp_path.iterdir())) > 3
@@ -489,7 +485,7 @@ def test_a_seccomp_filter(tmp_path, how):
     assert (done.status, done.did["gpu"]) == (0, before.did["gpu"])
     trace = Trace(path)
     assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
-    assert len(lines(done.err)) == 1 and not judge(path)
+    assert len(own_lines(done.err)) == 1 and not judge(path)
 
 
 @needs_mounts
@@ -499,7 +495,7 @@ def test_without_proc(tmp_path):
                       GPUTRACE_OUT=path, GPUTRACE_FLUSH="20ms")
     assert done.status == 0 and done.did["gpu"]["kernels"] == 5000
     assert len(Trace(path).slices("kernel")) == 5000
-    assert len(lines(done.err)) == 1 and not judge(path)
+    assert len(own_lines(done.err)) == 1 and not judge(path)
 
 
 def copy_needed(root, *files):
@@ -524,7 +520,7 @@ def test_a_chroot_without_proc_and_dev(tmp_path):
                   cwd=tmp_path, before=lambda: os.chroot(tmp_path))
     assert done.status == 0 and done.did["gpu"]["kernels"] == 5000, done.err
     assert len(Trace(tmp_path / "out" / "t.json").slices("kernel")) == 5000
-    assert len(lines(done.err)) == 1
+    assert len(own_lines(done.err)) == 1
 
 
 def nobody():
@@ -550,7 +546,7 @@ def test_somebody_without_rights(threads):
             pytest.skip("nobody cannot run the program")
         done = inside(folder, "launch", 500, before=become, GPUTRACE_OUT=path)
         assert (done.status, done.did["gpu"]) == (0, before.did["gpu"])
-        assert len(lines(done.err)) == 1, done.err
+        assert len(own_lines(done.err)) == 1, done.err
         if threads:
             assert "no thread" in done.err and not os.path.exists(path)
         else:

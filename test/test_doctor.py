@@ -557,7 +557,7 @@ TAIL = '"gputrace":{"version":"0.1.0","losses":%s},"traceName":"t.json"}'
 LOST = '{"ring full":3,"dropped by CUPTI":2,"not written":0}'
 FILES = {
     "losses": ('{"traceEvents":[],' + TAIL % LOST, WARN,
-               ["5: 3 ring full; 2 dropped by CUPTI", "--buffer"]),
+               ["5 in all: 3 ring full; 2 dropped by CUPTI", "--buffer"]),
     "none": ('{"traceEvents":[],' + TAIL % "{}", OK, ["none"]),
     "in a name": ('{"traceEvents":[{"name":"\\"gputrace\\":{"}],' +
                   TAIL % "{}", OK, ["none"]),
@@ -585,7 +585,7 @@ def test_the_file_is_found(gputrace, machine, names, own):
                           fds=["/dev/nvidia0", *([] if own else names)]))
     a = Answer(gputrace, "--root", machine.root, 1234)
     a.says("trace", OK, "/out/t.json", "s ago")
-    a.says("losses", WARN, "5: 3 ring full; 2 dropped by CUPTI")
+    a.says("losses", WARN, "5 in all: 3 ring full; 2 dropped by CUPTI")
 
 
 @pytest.mark.parametrize("case", FILES.values(), ids=FILES.keys())

@@ -8,17 +8,14 @@ import stat
 import time
 
 import pytest
-from tracing import (BUILD, SANITIZED, Trace, judge, run, start, traced)
+from tracing import (BUILD, SANITIZED, Trace, judge, own_lines, run, start,
+                     traced)
 
 MB = 1024       # in kB
 
 
 def files(folder):
     return sorted(p.name for p in folder.iterdir())
-
-
-def own_lines(text):
-    return [l for l in text.splitlines() if l.startswith("gputrace: ")]
 
 
 @pytest.mark.parametrize("args", [[], ["--nvtx"]], ids=["plain", "nvtx"])

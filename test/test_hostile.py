@@ -9,7 +9,7 @@ import time
 
 import pytest
 from tracing import (BUILD, SANITIZED, LIBRARY, Trace, environment, judge, ns,
-                     run, traced)
+                     own_lines, run, traced)
 
 HOST = BUILD / "host"
 MS = 1000000
@@ -19,10 +19,6 @@ MS = 1000000
 # closed, threads that run on at the end), or their time is what is tested.
 not_under_tsan = pytest.mark.skipif(
     "thread" in SANITIZED, reason="races by design, or measures time")
-
-
-def lines(text):
-    return [l for l in text.splitlines() if l.startswith("gputrace: ")]
 
 
 # ---- The program must not be harmed ----
@@ -63,7 +59,7 @@ def test_children(tmp_path):
     the parent's."""
     done, trace = traced(tmp_path, "hostile", "children")
     assert done.did["children"]["slowest ms"] < 500
-    assert len(lines(done.err)) == 1, done.err
+    assert len(own_lines(done.err)) == 1, done.err
     assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
     assert not trace.ranges("in a child")
 
@@ -129,7 +125,7 @@ def test_no_memory_for_buffers(tmp_path):
     done = run("decode", "--steps", 3, GPUTRACE_OUT=tmp_path / "t.json",
                GPUTRACE_BUFFER="500T")
     assert (done.status, done.out) == (0, "steps 3\n")
-    assert len(lines(done.err)) == 1 and "GPUTRACE_BUFFER" in done.err
+    assert len(own_lines(done.err)) == 1 and "GPUTRACE_BUFFER" in done.err
     assert not list(tmp_path.iterdir())
 
 
@@ -203,7 +199,7 @@ def test_a_file_of_somebody_in_our_place(tmp_path):
     assert Trace(tmp_path / "moved.json").own["pid"] == process.pid
     assert sorted(p.name for p in tmp_path.iterdir()) == \
         ["moved.json", "t.json"]
-    assert any("removed or replaced" in l for l in lines(err)), err
+    assert any("removed or replaced" in l for l in own_lines(err)), err
 
 
 def test_many_at_once_with_one_name(tmp_path):
@@ -215,7 +211,7 @@ def test_many_at_once_with_one_name(tmp_path):
             for _ in range(16)]
     said = [r.communicate(timeout=60)[1].decode() for r in runs]
     assert [r.returncode for r in runs] == [0] * 16
-    assert all(len(lines(s)) == 1 and "0 lost" in s for s in said), said
+    assert all(len(own_lines(s)) == 1 and "0 lost" in s for s in said), said
     for path in tmp_path.iterdir():
         assert len(Trace(path).ranges("step")) == 3
 
@@ -309,6 +305,6 @@ def test_a_stream_for_each_request(tmp_path):
     done, trace = traced(tmp_path, "hostile", "streams", 20000)
     assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
     assert trace.losses() == {}
-    assert len(lines(done.err)) == 1, done.err
+    assert len(own_lines(done.err)) == 1, done.err
     assert any("other streams" in n
                for n in trace.labels("thread_name").values())

@@ -786,7 +786,7 @@ def test_manual_names_every_setting():
 def test_help_names_every_default(gputrace):
     """record --help, from the table of the settings."""
     text = gputrace("record", "--help").out
-    assert max(map(len, text.splitlines())) < 100
+    assert max(map(len, text.splitlines())) <= 80
     table = (ROOT / "inject" / "settings.h").read_text()
     defaults = re.findall(
         r'X\(\w+, "GPUTRACE_\w+", "([\w-]+)", \w+, "([^"]*)"', table)

@@ -72,6 +72,11 @@ def run(program, *args, timeout=60, **settings):
         raise
 
 
+def own_lines(text):
+    """What the library said on stderr."""
+    return [l for l in text.splitlines() if l.startswith("gputrace: ")]
+
+
 def ns(microseconds):
     return int(Decimal(microseconds or 0) * 1000)
 

@@ -11,7 +11,7 @@
 #include "tools/options.h"
 #include "tools/utf8.h"
 
-/* Linux's largest pid (design: cupti.h's lanes begin above it). */
+/* Linux's largest pid, 2^22. */
 #define PID_MAX_LIMIT 4194304
 
 enum { OPT_FORMAT, OPT_ROOT };

@@ -14,14 +14,15 @@
 /* A line of --help: what the setting means, and its default. */
 static const char *help_of(const struct setting *s, char *text, size_t size)
 {
-	static const char format[] = "%s (default %s)";
-	bool is_long = strlen(s->help) + strlen(s->fallback) + sizeof(format) -
-		sizeof("%s%s") > 80 - OPTIONS_HELP_COLUMN;
+	const char *line = strrchr(s->help, '\n');
+	bool is_long = strlen(line ? line + 1 : s->help) +
+		strlen(s->fallback) + sizeof(" (default )") - 1 >
+		80 - OPTIONS_HELP_COLUMN;
 
 	if (!*s->fallback)
 		return s->help;
-	snprintf(text, size, "%s%s%*s(default %s)", s->help, is_long ? "\n" :
-		 " ", is_long ? OPTIONS_HELP_COLUMN : 0, "", s->fallback);
+	snprintf(text, size, "%s%s(default %s)", s->help, is_long ? "\n" :
+		 " ", s->fallback);
 	return text;
 }
 

@@ -13,10 +13,9 @@ enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_WIDE };
 static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
 	{ "table", 't', "LIST", "of summary, devices, kernels, api, copies,\n"
-		"                              copy_sizes, nvtx, nvtx_gpu, "
-		"graphs, threads" },
+		"copy_sizes, nvtx, nvtx_gpu, graphs, threads" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
-		"                              max, stddev or name" },
+		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },
 	{ "filter", 'F', "GLOB", "only rows whose name matches" },
 	{ "wide", 'w', NULL, "do not cut long names" },

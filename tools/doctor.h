@@ -4,7 +4,6 @@
 
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #include "inject/settings.h"
 #include "tools/doctor_elf.h"

@@ -8,8 +8,8 @@
 static const char library_name[] = "libgputrace.so";
 
 /* Files that tell a user of CUPTI in a process.  CUPTI has room for one
- * subscriber (design: known traps); `holds` is what holds it from the start,
- * the others take it while they profile. */
+ * subscriber; `holds` is what holds it from the start, the others take it
+ * while they profile. */
 static const struct {
 	const char *part, *name;
 	bool holds;

@@ -213,7 +213,11 @@ static void say_losses(const struct trace *t, struct finding *f)
 		finding_say(f, VERDICT_OK, "none up to the last flush");
 		return;
 	}
-	finding_say(f, VERDICT_WARN, "%" PRId64 ": %s", sum, text);
+	if (strchr(text, ';'))
+		finding_say(f, VERDICT_WARN, "%" PRId64 " in all: %s", sum,
+			    text);
+	else
+		finding_say(f, VERDICT_WARN, "%s", text);
 	if (is_full)
 		finding_advise(f, "start it with more memory: gputrace record "
 			       "--buffer 1G");

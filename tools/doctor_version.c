@@ -36,8 +36,8 @@ static const struct {
 	{ 2025, 2, 12, 9 }, { 2025, 3, 13, 0 }, { 2025, 4, 13, 1 },
 };
 
-/* Pip's wheels have no such name: what a version brought (the header of
- * collector/cupti_api.h names since when), newest first. */
+/* Pip's wheels have no such name: a function that each version brought (CUPTI's
+ * headers; collector/cupti_api.h names those that we call), newest first. */
 static const struct {
 	const char *name;
 	int major, minor;

@@ -20,6 +20,7 @@ int options_usage(const struct options *o, const char *format, ...)
 
 static void print_option(const struct option_spec *s)
 {
+	const char *at = s->help, *end;
 	int n = s->letter ? printf("  -%c, --%s", s->letter, s->name) :
 		printf("      --%s", s->name);
 
@@ -27,7 +28,12 @@ static void print_option(const struct option_spec *s)
 		n += printf(" %s", s->value);
 	if (n > OPTIONS_HELP_COLUMN - 2)
 		n = printf("\n") - 1;
-	printf("%*s%s\n", OPTIONS_HELP_COLUMN - n, "", s->help);
+	for (; at; at = *end ? end + 1 : NULL) {
+		end = strchrnul(at, '\n');
+		printf("%*s%.*s\n", OPTIONS_HELP_COLUMN - n, "",
+		       (int)(end - at), at);
+		n = 0;
+	}
 }
 
 static int print_help(const struct options *o)

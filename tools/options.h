@@ -14,7 +14,7 @@ struct option_spec {
 	const char *name;       /* long, without dashes */
 	char letter;            /* 0: none */
 	const char *value;      /* what --help calls its value; NULL: a flag */
-	const char *help;
+	const char *help;       /* '\n' between lines */
 };
 
 struct options {
@@ -32,7 +32,7 @@ struct options {
 	const char *value;              /* of the last option */
 };
 
-/* Where the texts of --help begin; further lines bring their own spaces. */
+/* Where the texts of --help begin, and each further line of them. */
 enum { OPTIONS_HELP_COLUMN = 30 };
 
 enum { OPTIONS_END = -1, OPTIONS_BAD = -2, OPTIONS_HELP = -3 };

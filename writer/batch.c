@@ -10,9 +10,9 @@
  * work finds its launch; then what stands on lanes by time (GPU work, waits,
  * overhead), sorted by start, so that it fills the lanes in order.
  *
- * Work whose launch has not shown up yet waits for two
- * batches.
+ * Work whose launch has not shown up yet waits for two batches.
  */
+
 /* Write-outs in which GPU work waits for its launch. */
 enum { PENDING_CYCLES = 2 };
 /* A buffer counts by its size, not by what is in it, and for so much at least:

@@ -3,7 +3,6 @@
 #define GPUTRACE_WRITER_GAPS_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "writer/items.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "collector/loss.h"

@@ -2,7 +2,6 @@
 #ifndef GPUTRACE_WRITER_ITEMS_H
 #define GPUTRACE_WRITER_ITEMS_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -205,16 +205,11 @@ void json_text(struct bytes *out, const char *text)
 	json_string(out, text, strlen(text));
 }
 
-void json_key_string(struct bytes *out, const char *key, size_t len)
-{
-	json_comma(out);
-	add_string(out, key, len);
-	bytes_add(out, ":", 1);
-}
-
 void json_key(struct bytes *out, const char *key)
 {
-	json_key_string(out, key, strlen(key));
+	json_comma(out);
+	add_string(out, key, strlen(key));
+	bytes_add(out, ":", 1);
 }
 
 void json_hole(struct bytes *out)

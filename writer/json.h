@@ -27,7 +27,6 @@ void json_close(struct bytes *out, char bracket);
 /* Separates from what stands before, if that is a value. */
 void json_comma(struct bytes *out);
 void json_key(struct bytes *out, const char *key);
-void json_key_string(struct bytes *out, const char *key, size_t len);
 
 void json_string(struct bytes *out, const char *text, size_t len);
 

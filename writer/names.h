@@ -2,7 +2,6 @@
 #ifndef GPUTRACE_WRITER_NAMES_H
 #define GPUTRACE_WRITER_NAMES_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 #include "writer/bytes.h"

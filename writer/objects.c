@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/loss.h"
 #include "collector/record.h"
 #include "writer/bytes.h"
 

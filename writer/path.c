@@ -84,7 +84,8 @@ int path_expand(const char *pattern, const struct path_values *values,
 	return 0;
 }
 
-bool path_is_gz(const char *path)
+/* Compressed or not. */
+static bool is_gz(const char *path)
 {
 	size_t len = strlen(path);
 
@@ -99,7 +100,7 @@ int path_insert(const char *path, const char *what, char *out, size_t size)
 	const char *dot;
 	int len;
 
-	if (path_is_gz(path))
+	if (is_gz(path))
 		end -= 3;
 	for (dot = end; dot > name && dot[-1] != '.'; dot--)
 		;
@@ -115,7 +116,7 @@ static struct sink *open_plain(const char *path, bool replace, int *error)
 	struct sink *file = sink_file_create(path, replace, error);
 	struct sink *gz;
 
-	if (!file || !path_is_gz(path))
+	if (!file || !is_gz(path))
 		return file;
 	gz = sink_gz_create(file);
 	if (!gz) {

@@ -30,9 +30,6 @@ int path_expand(const char *pattern, const struct path_values *values,
 /* "a/b.json.gz" and "-2" -> "a/b-2.json.gz". */
 int path_insert(const char *path, const char *what, char *out, size_t size);
 
-/* Compressed or not: ends in ".gz". */
-bool path_is_gz(const char *path);
-
 /* Opens the sink for a new file.  `path` is made by path_expand(); where it
  * is taken, it becomes the name that was free.  NULL: *error says why. */
 struct sink *path_open_sink(char *path, size_t size, bool is_pattern,

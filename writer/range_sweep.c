@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Forgetting ranges that are written: their places in the logs, their nodes. */
-#include <stdlib.h>
 
 #include "writer/range.h"
 

@@ -159,7 +159,7 @@ void drain_rings(struct trace *trace);
 /* Ends what is open, as the window's or the program's end does. */
 void drain_close_ranges(struct trace *trace, uint64_t t_ns);
 
-/* ---- windows ---- */
+/* ---- event.c: windows ---- */
 
 void windows_refresh(struct trace *trace);
 /* The last window that opened by t_ns, or NULL. */
@@ -183,6 +183,8 @@ void event_end(struct trace *trace);
 /* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
+
+/* ---- output.c ---- */
 
 /* The last files by number.  Returns 0 or -ENOMEM. */
 int output_init(struct trace *trace);

@@ -10,9 +10,9 @@
  *                          "unknown": [NAME]}
  *
  * NAME is a function that libgputrace.so imports, or one of CUPTI's that it
- * asks dlsym for, or "memory" or "files": all that take memory, or write.  Its table of imports (GOT) is patched before any
- * constructor runs, so that the program's own calls and those of the C library
- * are untouched.  An import that is in neither list below is "unknown":
+ * asks dlsym for, or "memory" or "files": all that take memory, or write.  Its
+ * table of imports (GOT) is patched before any constructor runs, so that the
+ * program's own calls and those of the C library are untouched.  An import that is in neither list below is "unknown":
  * whoever adds one says here whether it can fail.
  */
 #include <dirent.h>

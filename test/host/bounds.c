@@ -22,7 +22,6 @@
  * Prints what it did as JSON, with its peak memory in kB.
  */
 #include <cudaProfiler.h>
-#include <errno.h>
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <stdbool.h>

@@ -10,7 +10,6 @@
  *	SHIM_CLOCKSOURCE=NAME what the kernel says that it keeps time by
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdatomic.h>

@@ -5,7 +5,6 @@
  * host/tangle, again and again, or preloaded: then before main.
  */
 #include <nvtx3/nvToolsExt.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

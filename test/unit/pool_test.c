@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "collector/clock.h"
-#include "collector/cupti_api.h"
 #include "collector/loss.h"
 #include "test/check.h"
 
