@@ -9,6 +9,7 @@
 #include "collector/cupti_advice.h"
 #include "collector/cupti_api.h"
 #include "collector/loss.h"
+#include "collector/pool.h"
 
 /*
  * CUPTI's records are read by offset: the library always fills its own newest
@@ -63,7 +64,9 @@ static uint64_t u64(const void *raw, size_t offset)
 
 static uint64_t ns(const void *raw, size_t offset)
 {
-	return client_clock_to_ns(u64(raw, offset));
+	uint32_t clock = client_clock_number() ? pool_clock_of(raw) : 0;
+
+	return client_clock_to_ns(clock, u64(raw, offset));
 }
 
 static const char *text(const void *raw, size_t offset)
@@ -382,7 +385,7 @@ uint64_t activity_gpu_end_ns(const void *raw)
 	uint32_t kind = activity_kind(raw);
 
 	return activity_is_gpu_work(kind) ?
-		u64(raw, kinds[kind].gpu_start + 8) : 0;
+		ns(raw, kinds[kind].gpu_start + 8) : 0;
 }
 
 /* API records that the deny-list names are passed over here where CUPTI

@@ -2,6 +2,9 @@
 #include "collector/client.h"
 
 #include <stdatomic.h>
+#include <sys/syscall.h>
+#include <sys/types.h>
+#include <unistd.h>
 
 #include "collector/clock.h"
 
@@ -23,12 +26,30 @@ static const CUpti_ActivityAttribute shared[] = {
 static _Atomic(CUpti_BuffersCallbackRequestFunc) request;
 static _Atomic(CUpti_BuffersCallbackCompleteFunc) complete;
 static _Atomic uint64_t kinds, last_call_ns;
-static _Atomic uint32_t nr_outstanding;
+static _Atomic uint32_t nr_outstanding, nr_calling, is_unrouted;
+static _Atomic pid_t tid_in_callback;
 static _Atomic uint32_t values[NR_SHARED] = { NOT_SET, NOT_SET };
+
+static pid_t own_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
 
 void client_calls(void)
 {
 	atomic_store(&last_call_ns, clock_now_ns());
+}
+
+void client_begins(void)
+{
+	client_calls();
+	atomic_fetch_add(&nr_calling, 1);
+}
+
+void client_has_called(void)
+{
+	client_calls();
+	atomic_fetch_sub(&nr_calling, 1);
 }
 
 void client_registers(const struct client_callbacks *callbacks)
@@ -57,6 +78,7 @@ void client_ends(void)
 	client_calls();
 	atomic_store(&kinds, 0);
 	atomic_store(&nr_outstanding, 0);
+	client_was_flushed();
 }
 
 bool client_is_busy(void)
@@ -70,20 +92,41 @@ bool client_has_enabled(CUpti_ActivityKind kind)
 		atomic_load(&kinds) >> kind & 1;
 }
 
+/* It is on the way to something. */
+static bool is_calling(void)
+{
+	return client_is_busy() || atomic_load(&nr_calling);
+}
+
+bool client_may_be_left(void)
+{
+	return !is_calling() && atomic_load(&tid_in_callback) != own_tid();
+}
+
 bool client_is_done(void)
 {
-	return !client_is_busy() && !client_outstanding();
+	return client_may_be_left() && !client_holds_buffers();
 }
 
 bool client_is_idle(void)
 {
-	return !client_is_busy() &&
+	return client_may_be_left() &&
 		clock_now_ns() > atomic_load(&last_call_ns) + PATIENCE_NS;
 }
 
-uint32_t client_outstanding(void)
+bool client_holds_buffers(void)
 {
-	return atomic_load(&nr_outstanding);
+	return atomic_load(&nr_outstanding) || atomic_load(&is_unrouted);
+}
+
+void client_is_past_us(void)
+{
+	atomic_store(&is_unrouted, 1);
+}
+
+void client_was_flushed(void)
+{
+	atomic_store(&is_unrouted, 0);
 }
 
 bool client_keeps_attribute(CUpti_ActivityAttribute attribute, size_t size,
@@ -113,7 +156,9 @@ bool client_request(uint8_t **buffer, size_t *size, size_t *max_records)
 
 	if (!call)
 		return false;
+	atomic_store(&tid_in_callback, own_tid());
 	call(buffer, size, max_records);
+	atomic_store(&tid_in_callback, 0);
 	if (*buffer)
 		atomic_fetch_add(&nr_outstanding, 1);
 	return true;
@@ -123,11 +168,13 @@ bool client_complete(CUcontext context, uint32_t stream, uint8_t *buffer,
 		     size_t size, size_t valid)
 {
 	CUpti_BuffersCallbackCompleteFunc call = atomic_load(&complete);
-	uint32_t nr = client_outstanding();
+	uint32_t nr = atomic_load(&nr_outstanding);
 
 	if (!call)
 		return false;
+	atomic_store(&tid_in_callback, own_tid());
 	call(context, stream, buffer, size, valid);
+	atomic_store(&tid_in_callback, 0);
 	/* One from before a cuptiFinalize is not counted any more. */
 	while (nr && !atomic_compare_exchange_weak(&nr_outstanding, &nr,
 						   nr - 1))

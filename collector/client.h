@@ -27,8 +27,16 @@ struct client_callbacks {
 	CUpti_BuffersCallbackCompleteFunc complete;
 };
 
-/* It calls CUPTI.  Context: the client's thread. */
+/* It calls CUPTI; it is in a call that may turn something on; out of it.
+ * Context: the client's thread. */
 void client_calls(void);
+void client_begins(void);
+void client_has_called(void);
+
+/* Something is on for it while CUPTI knows its callbacks and not ours: buffers
+ * that we cannot count, until a forced flush. */
+void client_is_past_us(void);
+void client_was_flushed(void);
 
 /* Its calls have succeeded: what it wants.
  * Context: the client's thread. */
@@ -42,15 +50,18 @@ bool client_is_busy(void);
 
 bool client_has_enabled(CUpti_ActivityKind kind);
 
-/* Nothing is on for it, and it has its buffers back. */
+/* Nothing is on for it, or about to be, and this is no callback of its. */
+bool client_may_be_left(void);
+
+/* And it has its buffers back. */
 bool client_is_done(void);
 
 /* Nothing is on for it, and it has not called for a second: what CUPTI still
  * holds of it, it will not ask for. */
 bool client_is_idle(void);
 
-/* Buffers that CUPTI holds of it. */
-uint32_t client_outstanding(void);
+/* CUPTI holds buffers of it, or may. */
+bool client_holds_buffers(void);
 
 /* Attributes that we set too are not passed on while we record: they are
  * applied when the client's turn comes.  False: not one of them.

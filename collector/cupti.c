@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -15,6 +16,7 @@
 #include "collector/cupti_api.h"
 #include "collector/cupti_buffers.h"
 #include "collector/cupti_kinds.h"
+#include "collector/cupti_subscriber.h"
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/own_thread.h"
@@ -43,7 +45,7 @@
 /* Another client that wants CUPTI waits so long for our work in flight, and
  * so long in all for the flush thread, which the driver may hold up. */
 #define ASIDE_FLUSH_NS 50000000u
-#define ASIDE_WAIT_NS 60000000u
+#define ASIDE_WAIT_NS 300000000u
 
 /* While another client has CUPTI: how often to see whether it has it still. */
 #define ASIDE_LOOK_NS 200000000u
@@ -57,29 +59,27 @@ enum place { HERE, LEAVING, ASIDE };
 static struct cupti_options options;
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t request, wake, finished, is_on, is_dead, place;
-static CUpti_SubscriberHandle _Atomic subscriber;
 static uint32_t nr_windows;
 
-/* ---- cudaProfilerStart and Stop ---- */
-
-/* Only cuProfilerStart and cuProfilerStop are enabled; cudart's calls end in
- * these (seen with 13.0). */
-static void CUPTIAPI driver_call(void *argument, CUpti_CallbackDomain domain,
-				 CUpti_CallbackId cbid, const void *call)
+/* A handler that interrupts the one who has it, on the same thread, may want
+ * it, too: signals wait, but for those that tell of a crash. */
+static void take_control(sigset_t *before)
 {
-	const CUpti_CallbackData *data = call;
-	int saved = errno;
+	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,
+				       SIGABRT, SIGTRAP, SIGSYS };
+	sigset_t all;
 
-	(void)argument;
-	if (domain != CUPTI_CB_DOMAIN_DRIVER_API)
-		return;
-	if (cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart &&
-	    data->callbackSite == CUPTI_API_EXIT)
-		cupti_start();
-	else if (cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop &&
-		 data->callbackSite == CUPTI_API_ENTER)
-		cupti_stop();
-	errno = saved;
+	sigfillset(&all);
+	for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
+		sigdelset(&all, crashes[i]);
+	pthread_sigmask(SIG_BLOCK, &all, before);
+	pthread_mutex_lock(&control);
+}
+
+static void give_control(const sigset_t *before)
+{
+	pthread_mutex_unlock(&control);
+	pthread_sigmask(SIG_SETMASK, before, NULL);
 }
 
 /* ---- The flush thread ---- */
@@ -113,8 +113,8 @@ static void flush_periodically(void)
 
 	cupti_buffers_flush(0);
 	oldest_ns = pool_oldest_ns();
-	if ((oldest_ns != UINT64_MAX &&
-	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75)
+	if (atomic_load(&place) == HERE && ((oldest_ns != UINT64_MAX &&
+	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75))
 		flush_forced(50 * LOOK_NS);
 	activity_flushed();
 	if (watch_look())
@@ -134,7 +134,9 @@ static uint64_t next_flush_ns(uint64_t last_ns)
 
 static void leave(void)
 {
-	pthread_mutex_lock(&control);
+	sigset_t before;
+
+	take_control(&before);
 	if (atomic_load(&place) == LEAVING) {
 		if (atomic_load(&is_on)) {
 			cupti_kinds_disable();
@@ -145,7 +147,7 @@ static void leave(void)
 		cupti_buffers_release();
 		atomic_store(&place, ASIDE);
 	}
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 	wait_wake(&wake);
 }
 
@@ -153,12 +155,14 @@ static void leave(void)
  * after that time comes without its end, and is counted. */
 static void complete_leaving(void)
 {
-	uint64_t until_ns = clock_now_ns() + ASIDE_FLUSH_NS;
+	uint64_t begin_ns, took_ns, until_ns = clock_now_ns() + ASIDE_FLUSH_NS;
 
 	do {
+		begin_ns = clock_now_ns();
 		cupti_buffers_flush(0);
 		wait_for_buffers(clock_now_ns() + LOOK_NS);
-	} while (pool_outstanding() && clock_now_ns() < until_ns &&
+		took_ns = clock_now_ns() - begin_ns;
+	} while (pool_outstanding() && clock_now_ns() + took_ns < until_ns &&
 		 atomic_load(&place) == LEAVING);
 	if (pool_outstanding() && atomic_load(&place) == LEAVING)
 		flush_forced(LOOK_NS);
@@ -168,14 +172,15 @@ static void complete_leaving(void)
 void cupti_stand_aside(void)
 {
 	uint64_t until_ns = clock_now_ns() + ASIDE_WAIT_NS, now_ns;
+	sigset_t before;
 	uint32_t seen;
 
 	if (atomic_load(&is_dead))
 		return;
-	pthread_mutex_lock(&control);
+	take_control(&before);
 	if (atomic_load(&place) == HERE)
 		atomic_store(&place, LEAVING);
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 	wait_wake(&wake);
 	/* Between windows there is nothing to fetch. */
 	while (seen = atomic_load(&wake), atomic_load(&is_on) &&
@@ -201,13 +206,17 @@ static int take_place(void)
 
 void cupti_take_up(void)
 {
+	sigset_t before;
+
 	if (atomic_load(&is_dead) || atomic_load(&place) != ASIDE)
 		return;
 	/* What CUPTI still holds for it: ours must not get in there. */
-	if (client_outstanding())
+	if (client_holds_buffers()) {
 		cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
-	pthread_mutex_lock(&control);
-	if (atomic_load(&place) == ASIDE && !client_is_busy() &&
+		client_was_flushed();
+	}
+	take_control(&before);
+	if (atomic_load(&place) == ASIDE && client_may_be_left() &&
 	    atomic_load(&request) == NOTHING) {
 		if (atomic_load(&is_on) && take_place()) {
 			window_close();
@@ -216,14 +225,23 @@ void cupti_take_up(void)
 		atomic_store(&place, HERE);
 		pause_end();
 	}
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 	wait_wake(&wake);
+}
+
+/* True if one was asked for; the end of the process is not taken back. */
+static bool end_stop(void)
+{
+	uint32_t stop = STOP;
+
+	return atomic_compare_exchange_strong(&request, &stop, NOTHING);
 }
 
 /* The second half of cupti_stop(): unless a new start came in between. */
 static void complete_stop(void)
 {
 	uint64_t until_ns = clock_now_ns() + STOP_WAIT_NS;
+	sigset_t before;
 
 	while (atomic_load(&place) == HERE) {
 		cupti_buffers_flush(0);
@@ -237,14 +255,14 @@ static void complete_stop(void)
 	if (pool_outstanding() && atomic_load(&request) == STOP &&
 	    atomic_load(&place) == HERE)
 		flush_forced(50 * LOOK_NS);
-	pthread_mutex_lock(&control);
+	take_control(&before);
 	if (atomic_load(&request) == STOP) {
 		if (atomic_load(&place) != ASIDE)
 			cupti_kinds_disable();
 		atomic_store(&is_on, 0);
-		atomic_store(&request, NOTHING);
+		end_stop();
 	}
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 }
 
 static void complete_finish(void)
@@ -316,32 +334,6 @@ static void *run_flushes(void *argument)
 
 /* ---- What the rest of the library calls ---- */
 
-static int subscribe_profiler_api(void)
-{
-	const struct cupti_api *api = cupti_api();
-	CUpti_SubscriberHandle ours;
-	CUptiResult result = api->Subscribe(&ours, driver_call, NULL);
-
-	if (result == CUPTI_SUCCESS) {
-		api->EnableCallback(1, ours, CUPTI_CB_DOMAIN_DRIVER_API,
-			CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);
-		api->EnableCallback(1, ours, CUPTI_CB_DOMAIN_DRIVER_API,
-			CUPTI_DRIVER_TRACE_CBID_cuProfilerStop);
-		atomic_store(&subscriber, ours);
-	}
-	return cupti_kinds_explain(result, "cudaProfilerStart cannot be seen");
-}
-
-void cupti_give_way(void)
-{
-	CUpti_SubscriberHandle ours = atomic_exchange(&subscriber, NULL);
-	int saved = errno;
-
-	if (ours && !atomic_load(&is_dead))
-		cupti_api()->Unsubscribe(ours);
-	errno = saved;
-}
-
 int cupti_attach(const struct cupti_options *given)
 {
 	int error;
@@ -361,13 +353,13 @@ int cupti_attach(const struct cupti_options *given)
 	cupti_kinds_select(&options);
 	cupti_buffers_set_clock();
 	if (options.on_profiler_api)
-		error = subscribe_profiler_api();
+		error = cupti_subscribe();
 	if (error)
 		return error;
 	error = own_thread_start("gputrace-flush", run_flushes, NULL);
-	if (!error)
+	if (!error) {
 		log_set_carrier(wake_up);
-	if (error) {
+	} else {
 		cupti_give_way();
 		log_line(LOG_WARN, "not tracing: no thread could be started");
 	}
@@ -377,22 +369,21 @@ int cupti_attach(const struct cupti_options *given)
 int cupti_start(void)
 {
 	bool discard, is_new;
+	sigset_t before;
 	int error = 0;
 
 	if (atomic_load(&is_dead) || watch_has_ended())
 		return -EPERM;
-	pthread_mutex_lock(&control);
+	take_control(&before);
 	/* A program's cudaProfilerStart can be seen twice, by interposition
 	 * and by CUPTI's callback: the second changes nothing. */
 	is_new = !atomic_load(&is_on);
-	if (atomic_load(&request) == STOP) {
-		atomic_store(&request, NOTHING);
+	if (end_stop())
 		is_new = true;
-	}
 	if (is_new && atomic_load(&request) == NOTHING) {
 		discard = options.floor && nr_windows++ % 2 == 0;
 		pool_discard(discard);
-		if (client_is_busy()) {
+		if (!client_is_done()) {
 			atomic_store(&place, ASIDE);
 			pause_begin();
 		} else if (atomic_load(&place) != LEAVING) {
@@ -402,7 +393,7 @@ int cupti_start(void)
 		if (!error && !discard)
 			window_open();
 	}
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 	wait_wake(&wake);
 	activity_wake();        /* the writer looks which ranges are open */
 	return error;
@@ -410,9 +401,11 @@ int cupti_start(void)
 
 void cupti_stop(void)
 {
+	sigset_t before;
+
 	if (atomic_load(&is_dead))
 		return;
-	pthread_mutex_lock(&control);
+	take_control(&before);
 	if (atomic_load(&is_on) && atomic_load(&request) == NOTHING) {
 		window_close();
 		if (atomic_load(&place) == HERE)
@@ -420,7 +413,7 @@ void cupti_stop(void)
 		pause_end();
 		atomic_store(&request, STOP);
 	}
-	pthread_mutex_unlock(&control);
+	give_control(&before);
 	wait_wake(&wake);
 }
 
@@ -454,5 +447,6 @@ void cupti_forget(void)
 {
 	atomic_store(&is_dead, 1);
 	cupti_buffers_in_child();
+	cupti_subscriber_in_child();
 	window_close();
 }

@@ -55,7 +55,7 @@ static uint64_t CUPTIAPI timestamp(void)
 
 void cupti_buffers_set_clock(void)
 {
-	if (client_clock_is_set())
+	if (client_clock_number())
 		return;
 	clock_is_refused = !cupti_api()->ActivityRegisterTimestampCallback ||
 		cupti_api()->ActivityRegisterTimestampCallback(timestamp);

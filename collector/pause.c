@@ -5,7 +5,7 @@
 
 #include "collector/clock.h"
 
-#define NR_KEPT 64
+#define NR_KEPT PAUSES_KEPT
 
 static _Atomic uint32_t nr_begun;
 static bool is_open;
@@ -32,6 +32,11 @@ void pause_end(void)
 		atomic_store(&times[atomic_load(&nr_begun) % NR_KEPT].end_ns,
 			     clock_now_ns());
 	is_open = false;
+}
+
+uint32_t pause_count(void)
+{
+	return atomic_load(&nr_begun);
 }
 
 bool pause_get(uint32_t n, struct pause *pause)

@@ -19,8 +19,12 @@ struct pause {
 void pause_begin(void);
 void pause_end(void);
 
+/* How many have begun.  Context: any thread. */
+uint32_t pause_count(void);
+
 /* Number `n` (1, 2, ...); false: there was none, or it is older than the last
- * 64.  Context: any thread. */
+ * PAUSES_KEPT.  Context: any thread. */
+#define PAUSES_KEPT 1024u
 bool pause_get(uint32_t n, struct pause *pause);
 
 #endif

@@ -50,6 +50,7 @@ struct slot {
 	_Atomic uint32_t next_free;     /* index + 1; 0 ends the list */
 	_Atomic uint64_t taken_ns;      /* 0: CUPTI does not hold it */
 	enum class class;
+	uint32_t clock;                 /* of the times in it */
 };
 
 static uint8_t *memory;
@@ -172,6 +173,7 @@ uint8_t *pool_take(int is_small, size_t *size)
 	atomic_fetch_add_explicit(&nr_outstanding, 1, memory_order_relaxed);
 	atomic_store_explicit(&slot->taken_ns, clock_now_ns(),
 			      memory_order_relaxed);
+	slot->clock = client_clock_number();
 	*size = slot->buffer.size;
 	return slot->buffer.data;
 }
@@ -185,6 +187,13 @@ static struct slot *slot_of(const uint8_t *data)
 			return &slots[pools[c].first + (size_t)(data -
 				pools[c].memory) / shares[c].size];
 	return NULL;
+}
+
+uint32_t pool_clock_of(const void *raw)
+{
+	const struct slot *slot = slot_of(raw);
+
+	return slot ? slot->clock : 0;
 }
 
 bool pool_owns(const uint8_t *data)

@@ -43,6 +43,9 @@ uint8_t *pool_take(int is_small, size_t *size);
 /* One of ours.  Context: any thread. */
 bool pool_owns(const uint8_t *data);
 
+/* The clock (client_clock.h) of an activity in one of ours; 0 elsewhere. */
+uint32_t pool_clock_of(const void *raw);
+
 /* CUPTI is done with it.  Context: any thread. */
 void pool_complete(uint8_t *data, uint64_t valid);
 

@@ -35,6 +35,7 @@ GLIBC_BIND(pthread_create, GLIBC_FIRST);
 GLIBC_BIND(pthread_join, GLIBC_FIRST);
 GLIBC_BIND(pthread_detach, GLIBC_FIRST);
 GLIBC_BIND(pthread_once, GLIBC_FIRST);
+GLIBC_BIND(pthread_testcancel, GLIBC_FIRST);
 GLIBC_BIND(pthread_key_create, GLIBC_FIRST);
 GLIBC_BIND(pthread_getspecific, GLIBC_FIRST);
 GLIBC_BIND(pthread_setspecific, GLIBC_FIRST);

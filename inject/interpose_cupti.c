@@ -7,6 +7,7 @@
 
 #include <cupti.h>
 
+#include "collector/cancel.h"
 #include "collector/client.h"
 #include "collector/client_clock.h"
 #include "collector/cupti.h"
@@ -36,13 +37,13 @@
 static const char *const libraries[] = { CUPTI_SONAMES(X) };
 #undef X
 
-/* The caller's own: the loader would have found it in the caller's library or
- * what that one needs, were we not here. */
-static void *find_beside(const void *caller, const char *name,
-			 const void *ours)
+/* The caller's own: the loader would have found it in what the caller's library
+ * needs, were we not here.  One in that library itself is a wrapper like ours,
+ * of another preload: it would come back to us. */
+static void *find_beside(const void *caller, const char *name)
 {
 	void *library, *function = NULL;
-	Dl_info where;
+	Dl_info where, found;
 
 	if (!dladdr(caller, &where) || !where.dli_fname)
 		return NULL;
@@ -51,15 +52,16 @@ static void *find_beside(const void *caller, const char *name,
 		function = dlsym(library, name);
 		dlclose(library);
 	}
-	/* The program itself searches the global scope, where we are first. */
-	return function == ours ? NULL : function;
+	return function && dladdr(function, &found) &&
+		found.dli_fbase != where.dli_fbase ? function : NULL;
 }
 
-static void *find(const void *caller, const char *name, const void *ours)
+static void *search(const void *caller, const char *name, const void *ours)
 {
-	void *function = find_beside(caller, name, ours), *library;
+	void *function = find_beside(caller, name), *library;
 
-	if (!function)
+	/* The program itself searches the global scope, where we are first. */
+	if (!function || function == ours)
 		function = dlsym(RTLD_NEXT, name);
 	for (size_t i = 0; !function && i < sizeof libraries /
 			sizeof *libraries; i++) {
@@ -67,6 +69,29 @@ static void *find(const void *caller, const char *name, const void *ours)
 		if (library)
 			function = dlsym(library, name);
 	}
+	return function;
+}
+
+/* Each caller once: the loader's lock may be held by one who waits for it. */
+static void *find(const void *caller, const char *name, const void *ours)
+{
+	static struct {
+		const void *_Atomic caller;
+		void *_Atomic function;
+	} known[128];
+	static _Atomic uint32_t nr;
+	uint32_t i, at = atomic_load(&nr);
+	void *function;
+
+	for (i = 0; i < at && i < 128; i++)
+		if (atomic_load(&known[i].caller) == caller)
+			return atomic_load(&known[i].function);
+	function = search(caller, name, ours);
+	at = function ? atomic_fetch_add(&nr, 1) : 128;
+	if (at >= 128)
+		return function;
+	atomic_store(&known[at].function, function);
+	atomic_store(&known[at].caller, caller);
 	return function;
 }
 
@@ -79,13 +104,17 @@ static void *find(const void *caller, const char *name, const void *ours)
 static bool is_other_copy(const void *call)
 {
 	static atomic_flag is_said = ATOMIC_FLAG_INIT;
+	static const void *_Atomic same;        /* the last that was not */
 	Dl_info theirs, ours;
 
-	if (!call || !cupti_api()->GetVersion ||
-	    !dladdr(call, &theirs) ||
-	    !dladdr((const void *)cupti_api()->GetVersion, &ours) ||
-	    theirs.dli_fbase == ours.dli_fbase)
+	if (!call || !cupti_api()->GetVersion || call == atomic_load(&same))
 		return false;
+	if (!dladdr(call, &theirs) ||
+	    !dladdr((const void *)cupti_api()->GetVersion, &ours) ||
+	    theirs.dli_fbase == ours.dli_fbase) {
+		atomic_store(&same, call);
+		return false;
+	}
 	if (!atomic_flag_test_and_set(&is_said))
 		log_line(LOG_WARN, "another profiler uses a second CUPTI, %s, "
 			 "and only one can record: set GPUTRACE_CUPTI to that "
@@ -96,12 +125,12 @@ static bool is_other_copy(const void *call)
 /* Before a call that wants CUPTI for the client. */
 static void make_room(const void *call)
 {
-	int saved = errno;
+	int saved = errno, cancel = cancel_hold();
 
-	if (!is_other_copy((const void *)call)) {
-		client_calls();
+	client_begins();
+	if (!is_other_copy(call))
 		cupti_stand_aside();
-	}
+	cancel_release(cancel);
 	errno = saved;
 }
 
@@ -140,6 +169,7 @@ cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallbackFunc now)
 	result = call ? call(now) : NO_CUPTI;
 	if (result == CUPTI_SUCCESS && !is_other_copy((const void *)call))
 		client_clock_set(now);
+	client_has_called();
 	return result;
 }
 
@@ -149,18 +179,22 @@ static CUptiResult note_enabled(CUptiResult result, CUpti_ActivityKind kind)
 {
 	if (result == CUPTI_SUCCESS)
 		client_enables(kind);
+	if (result == CUPTI_SUCCESS && !cupti_buffers_are_routed())
+		client_is_past_us();
+	client_has_called();
 	return result;
 }
 
 /* Its last kind is off: our turn, if it need not ask for buffers any more. */
 static CUptiResult note_disabled(CUptiResult result, CUpti_ActivityKind kind)
 {
-	int saved = errno;
+	int saved = errno, cancel = cancel_hold();
 
 	if (result == CUPTI_SUCCESS)
 		client_disables(kind);
 	if (client_is_done())
 		cupti_take_up();
+	cancel_release(cancel);
 	errno = saved;
 	return result;
 }
@@ -223,18 +257,23 @@ cuptiActivityDisableContext(CUcontext context, CUpti_ActivityKind kind)
 EXPORT CUptiResult CUPTIAPI cuptiActivityFlushAll(uint32_t flag)
 {
 	__typeof__(&cuptiActivityFlushAll) call = REAL(cuptiActivityFlushAll);
+	int saved, cancel = cancel_hold();
 	CUptiResult result;
-	int saved;
 
 	cupti_buffers_lock_flush();
 	result = call ? call(flag) : NO_CUPTI;
 	cupti_buffers_unlock_flush();
 	saved = errno;
+	if (flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED && !client_is_busy())
+		client_was_flushed();
 	/* A forced flush is its last one, and a thread that was late has the
 	 * rest; after another it may still wait for work in flight. */
-	if (client_is_done() || (!client_is_busy() &&
+	if (client_is_done() || (client_may_be_left() &&
 	    flag & CUPTI_ACTIVITY_FLAG_FLUSH_FORCED))
 		cupti_take_up();
+	cancel_release(cancel);
+	/* A call that waits is one in which a thread can be cancelled. */
+	pthread_testcancel();
 	errno = saved;
 	return result;
 }
@@ -294,5 +333,6 @@ EXPORT CUptiResult CUPTIAPI cuptiFinalize(void)
 	result = call ? call() : NO_CUPTI;
 	cupti_buffers_forget();
 	client_ends();
+	client_has_called();
 	return result;
 }

@@ -59,6 +59,14 @@ def test_nothing_of_ours_lies_in_a_pause(tmp_path):
                    for k in kernels) == 50
 
 
+def test_nothing_is_suspected(tmp_path):
+    """The watchdog knows the other clock, too."""
+    done, trace = traced(tmp_path, "profiler", "--own-clock", "--kernels",
+                         20000, GPUTRACE_FLUSH="20ms")
+    assert trace.own["watchdog"] == []
+    assert names(trace)["silu"] == done.did["outside"]["kernels"] == 40000
+
+
 def test_a_kernel_is_in_flight(tmp_path):
     """It is waited for, but not for long; then it is counted."""
     done, trace = compare(tmp_path, "--sessions", 2, "--running-ms", 400)

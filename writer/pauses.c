@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/clock.h"
+#include "collector/loss.h"
 #include "collector/pause.h"
 #include "writer/trace.h"
 
@@ -28,8 +29,14 @@ static void encode_pause(struct trace *trace, const struct pause *pause,
 
 void pauses_write(struct trace *trace, bool is_end)
 {
+	uint32_t nr = pause_count();
 	struct pause pause;
 
+	/* More than are kept, since the last look. */
+	if (nr - trace->nr_pauses > PAUSES_KEPT) {
+		loss_add(LOSS_TABLE_FULL, nr - trace->nr_pauses - PAUSES_KEPT);
+		trace->nr_pauses = nr - PAUSES_KEPT;
+	}
 	while (pause_get(trace->nr_pauses + 1, &pause)) {
 		if (pause.end_ns == UINT64_MAX && !is_end)
 			return;

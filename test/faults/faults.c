@@ -133,6 +133,7 @@ static const char *const sure[] = {
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
+	"pthread_testcancel",
 };
 
 #if defined(__x86_64__)

@@ -22,7 +22,7 @@ static uint64_t ticks(void)
 static void check_now(void)
 {
 	uint64_t before = clock_now_ns(), theirs = ticks();
-	uint64_t after = clock_now_ns(), ns = client_clock_to_ns(theirs);
+	uint64_t after = clock_now_ns(), ns = client_clock_to_ns(1, theirs);
 
 	CHECK(ns + NEAR_NS > before && ns < after + NEAR_NS);
 }
@@ -31,13 +31,12 @@ static void test_before_and_after_the_change(void)
 {
 	uint64_t now = clock_now_ns();
 
-	CHECK(!client_clock_is_set());
-	CHECK(client_clock_to_ns(12345) == 12345);
+	CHECK_EQ(client_clock_number(), 0);
 	client_clock_set(ticks);
-	CHECK(client_clock_is_set() && client_clock_is(ticks));
+	CHECK(client_clock_number() == 1 && client_clock_is(ticks));
 	/* Activities from before the change; and no time. */
-	CHECK(client_clock_to_ns(now) == now);
-	CHECK(client_clock_to_ns(0) == 0);
+	CHECK(client_clock_to_ns(0, now) == now);
+	CHECK(client_clock_to_ns(1, 0) == 0);
 }
 
 static void test_between_and_beyond_the_pairs(void)
@@ -54,8 +53,8 @@ static void test_between_and_beyond_the_pairs(void)
 		check_now();
 	}
 	/* In the first stretch. */
-	CHECK(client_clock_to_ns(early) + NEAR_NS > early_ns);
-	CHECK(client_clock_to_ns(early) < early_ns + NEAR_NS);
+	CHECK(client_clock_to_ns(1, early) + NEAR_NS > early_ns);
+	CHECK(client_clock_to_ns(1, early) < early_ns + NEAR_NS);
 }
 
 static void test_too_often(void)
@@ -67,11 +66,34 @@ static void test_too_often(void)
 	check_now();
 }
 
+static uint64_t shifted(void)
+{
+	return clock_now_ns() + 37000000000;
+}
+
+/* What was fetched by the clock before is converted by that one. */
+static void test_another_clock(void)
+{
+	uint64_t ns = clock_now_ns(), old = ticks(), new, got;
+
+	client_clock_sample();
+	client_clock_set(shifted);
+	CHECK(client_clock_number() == 2 && !client_clock_is(ticks));
+	usleep(30000);
+	client_clock_sample();
+	new = shifted();
+	got = client_clock_to_ns(1, old);
+	CHECK(got + NEAR_NS > ns && got < ns + NEAR_NS);
+	got = client_clock_to_ns(2, new);
+	CHECK(got < clock_now_ns() && got + 1000000000 > clock_now_ns());
+}
+
 int main(void)
 {
 	clock_init();
 	test_before_and_after_the_change();
 	test_between_and_beyond_the_pairs();
 	test_too_often();
+	test_another_clock();
 	return check_result();
 }

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_CUPTI_SUBSCRIBER_H
+#define GPUTRACE_COLLECTOR_CUPTI_SUBSCRIBER_H
+
+/*
+ * CUPTI's one subscriber: ours sees cudaProfilerStart and Stop where they are
+ * not interposed (a static cudart, dlsym), and opens and closes windows.  Any
+ * other client may have the place: cupti_give_way() (cupti.h).
+ */
+
+/* 0, or -errno (said in a line).  Context: attach. */
+int cupti_subscribe(void);
+
+void cupti_subscriber_in_child(void);   /* of a fork */
+
+#endif
