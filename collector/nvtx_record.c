@@ -357,7 +357,8 @@ void nvtx_name(enum named_kind what, uint64_t handle, const char *text,
 			.t_ns = clock_now_ns() };
 		record->handle = handle;
 		record->what = what;
-		memcpy(record->text, text, len);
+		if (len)        /* without a name there may be no text */
+			memcpy(record->text, text, len);
 		ring_commit(thread_ring(thread));
 	}
 	open_ranges_leave(stack);

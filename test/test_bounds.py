@@ -63,6 +63,8 @@ SICK = {
 STOPS = {TIMES, "buffers never returned"}
 
 
+@pytest.mark.skipif("thread" in SANITIZED,
+                    reason="an end that takes longer is one line more")
 def test_a_sick_cupti_is_found(tmp_path):
     ends = together(tmp_path, {name: row[:2] for name, row in SICK.items()})
     for name, (done, trace) in ends.items():

@@ -30,7 +30,8 @@ static const char *status_word(const char *status, const char *key, int n)
 
 	while (line && (strncmp(line, key, len) || line[len] != ':')) {
 		line = strchr(line, '\n');
-		line += line != NULL;
+		if (line)
+			line++;
 	}
 	if (!line)
 		return NULL;
@@ -98,7 +99,8 @@ static void read_mapping(struct process *p, char *line)
 		return;
 	for (int i = 0; i < 4 && at; i++) {
 		at = strchr(at, ' ');
-		at += at != NULL;
+		if (at)
+			at++;
 	}
 	m.inode = at ? strtoull(at, NULL, 10) : 0;
 	len = strlen(path);
@@ -310,10 +312,11 @@ void process_free(struct process *p)
 const struct mapped *process_find(const struct process *p, const char *part,
 				  const struct mapped *from)
 {
-	const struct mapped *end = p->mapped + p->nr_mapped;
+	const struct mapped *end;
 
 	if (!p->nr_mapped)
 		return NULL;
+	end = p->mapped + p->nr_mapped;
 	for (from = from ? from : p->mapped; from < end; from++)
 		if (strstr(from->path, part))
 			return from;

@@ -225,9 +225,11 @@ static void call_nvtx(void)
 			nvtx_end(fuzz.started[--fuzz.nr_started]);
 		break;
 	case 4:
-		nvtx_name((enum named_kind)(attributes.category % 6),
-			  attributes.payload.ullValue & 15, message.text,
-			  message.len);
+		/* Wide names have been converted before. */
+		if (message.text)
+			nvtx_name((enum named_kind)(attributes.category % 6),
+				  attributes.payload.ullValue & 15,
+				  message.text, message.len);
 		break;
 	default:
 		nvtx_mark(&message);
