@@ -123,6 +123,26 @@ static const char *bad_word(enum setting_kind kind, const char *value,
 	return NULL;
 }
 
+static int check_globs(const char *value, char *why, size_t why_size)
+{
+	size_t len;
+
+	if (strlen(value) > SETTING_GLOBS_MAX) {
+		snprintf(why, why_size, "longer than %d bytes",
+			 SETTING_GLOBS_MAX);
+		return -EINVAL;
+	}
+	for (; *value; value += len + (value[len] == ',')) {
+		len = strcspn(value, ",");
+		if (len <= SETTING_GLOB_MAX)
+			continue;
+		snprintf(why, why_size, "a name longer than %d bytes: "
+			 "'%.32s...'", SETTING_GLOB_MAX, value);
+		return -EINVAL;
+	}
+	return 0;
+}
+
 int setting_check(const struct setting *setting, const char *value, char *why,
 		  size_t why_size)
 {
@@ -138,6 +158,8 @@ int setting_check(const struct setting *setting, const char *value, char *why,
 		snprintf(why, why_size, "empty");
 		return -EINVAL;
 	}
+	if (setting->kind == KIND_GLOBS)
+		return check_globs(value, why, why_size);
 	if (units) {
 		if (parse_number(units, value, &number))
 			return 0;

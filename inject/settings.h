@@ -38,9 +38,9 @@
 	  "rotated files that stay") \
 	X(NAMES, "GPUTRACE_NAMES", "names", NAMES, "short", \
 	  "kernel names: short, full, mangled") \
-	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", TEXT, "", \
+	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", GLOBS, "", \
 	  "record only these NVTX domains (globs,\ncomma-separated)") \
-	X(KERNELS, "GPUTRACE_KERNELS", "kernels", TEXT, "", \
+	X(KERNELS, "GPUTRACE_KERNELS", "kernels", GLOBS, "", \
 	  "record only kernels with these names (globs,\ncomma-separated)") \
 	X(ARGV, "GPUTRACE_ARGV", "argv", ARGV, "masked", \
 	  "command line in the file: masked (secrets), off") \
@@ -57,7 +57,7 @@ enum setting_id {
 };
 
 enum setting_kind {
-	KIND_TEXT, KIND_SIZE, KIND_DURATION, KIND_COUNT,
+	KIND_TEXT, KIND_GLOBS, KIND_SIZE, KIND_DURATION, KIND_COUNT,
 	KIND_SOURCES, KIND_API, KIND_GRAPH, KIND_START,
 	KIND_ON_FULL, KIND_NAMES, KIND_ARGV, KIND_LOG,
 };
@@ -69,6 +69,10 @@ struct setting {
 	const char *fallback;   /* text of the default */
 	const char *help;
 };
+
+/* Bounds of names with wildcards: all together, and each. */
+#define SETTING_GLOBS_MAX 1023
+#define SETTING_GLOB_MAX 255
 
 extern const struct setting settings_table[];
 extern const size_t settings_nr;

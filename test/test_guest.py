@@ -81,6 +81,19 @@ BAD = {
 }
 
 
+@pytest.mark.parametrize("name", ["GPUTRACE_NVTX_DOMAINS",
+                                  "GPUTRACE_KERNELS"])
+@pytest.mark.parametrize("value", ["x" * 256, "ab," * 400])
+def test_names_that_are_too_long_are_refused(tmp_path, name, value):
+    """Said, and all is recorded as by default."""
+    done = run("decode", "--verbose", GPUTRACE_OUT=tmp_path / "t.json",
+               **{name: value})
+    assert [name in l for l in own_lines(done.err)] == [True, False], done.err
+    trace = Trace(tmp_path / "t.json")
+    assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
+    assert trace.ranges("step")
+
+
 @pytest.mark.parametrize("name", BAD)
 def test_a_bad_setting_is_one_line(tmp_path, name):
     done = run("decode", "--verbose", GPUTRACE_OUT=tmp_path / "t.json",

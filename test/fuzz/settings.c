@@ -16,7 +16,7 @@ static void one(const struct setting *setting, const char *value)
 	memset(why, 'x', room);
 	if (setting_check(setting, value, why, room)) {
 		MUST(memchr(why, 0, room));
-	} else if (setting->kind != KIND_TEXT) {
+	} else if (setting->kind != KIND_TEXT && setting->kind != KIND_GLOBS) {
 		number = setting_number(setting, value);
 		MUST(number == setting_number(setting, value));
 		if (setting->kind <= KIND_COUNT)
