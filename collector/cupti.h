@@ -52,7 +52,7 @@ int cupti_finish(uint64_t deadline_ns);
 void cupti_give_way(void);
 
 /*
- * Another client wants CUPTI: what is complete is fetched, for 60 ms at most,
+ * Another client wants CUPTI: what is complete is fetched, for 300 ms at most,
  * and our kinds are turned off; until it is done (client.h), when
  * cupti_take_up() turns them on again.  Both change nothing where there is
  * nothing to change.  Context: the client's thread, inside its call.
