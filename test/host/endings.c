@@ -221,20 +221,6 @@ static void in_profiler_api(void)
 
 /* ---- Threads ---- */
 
-static void *launch_for_ever(void *argument)
-{
-	CUresult result;
-
-	gpu_use(&gpu);
-	do {
-		nvtxRangePushA("for ever");
-		result = gpu_try_launch(&gpu, KERNEL_COPY, NULL, 1000);
-		nvtxRangePop();
-		usleep(100);
-	} while (result != CUDA_ERROR_DEINITIALIZED);
-	return argument;
-}
-
 static void *end_from_thread(void *argument)
 {
 	void (*end)(int) = *(void (**)(int))argument;
@@ -249,7 +235,7 @@ static void end_elsewhere(void (*end)(int))
 	int i;
 
 	for (i = 0; i < 3; i++)
-		pthread_create(&thread, NULL, launch_for_ever, NULL);
+		pthread_create(&thread, NULL, gpu_launch_for_ever, &gpu);
 	usleep(20000);
 	pthread_create(&thread, NULL, end_from_thread, &end);
 	for (;;)
@@ -269,7 +255,7 @@ static void by_thread_exec(void)
 {
 	pthread_t thread;
 
-	pthread_create(&thread, NULL, launch_for_ever, NULL);
+	pthread_create(&thread, NULL, gpu_launch_for_ever, &gpu);
 	pthread_create(&thread, NULL, exec_from_thread, NULL);
 	for (;;)
 		pause();

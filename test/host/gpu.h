@@ -75,6 +75,10 @@ void gpu_launch_function(CUfunction function, unsigned int blocks,
 			 unsigned int threads, unsigned int smem,
 			 CUstream stream, uint64_t ns);
 
+/* A thread that launches, in a range each, until the driver is gone; its
+ * argument is the struct gpu. */
+void *gpu_launch_for_ever(void *gpu);
+
 /* CLOCK_MONOTONIC; and waiting for a moment of it with the CPU busy. */
 uint64_t now_ns(void);
 void spin_until_ns(uint64_t t_ns);

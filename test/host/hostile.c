@@ -207,22 +207,6 @@ static void *live_shortly(void *argument)
 	return argument;
 }
 
-static void *launch_for_ever(void *argument)
-{
-	CUresult result;
-
-	gpu_use(&gpu);
-	/* The driver refuses launches once the process is ending; what status
-	 * it ends with is for the thread to say that ends it. */
-	do {
-		nvtxRangePushA("for ever");
-		result = gpu_try_launch(&gpu, KERNEL_COPY, NULL, 1000);
-		nvtxRangePop();
-		usleep(100);
-	} while (result != CUDA_ERROR_DEINITIALIZED);
-	return argument;
-}
-
 static void *exit_elsewhere(void *argument)
 {
 	usleep(200000);
@@ -241,7 +225,7 @@ static int end_busy(const char *unused)
 		pthread_join(thread, NULL);
 	}
 	for (i = 0; i < 4; i++)
-		pthread_create(&thread, NULL, launch_for_ever, NULL);
+		pthread_create(&thread, NULL, gpu_launch_for_ever, &gpu);
 	pthread_create(&thread, NULL, exit_elsewhere, &status);
 	pthread_join(thread, NULL);     /* it does not end before the process */
 	return EXIT_FAILURE;

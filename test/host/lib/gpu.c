@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include <nvtx3/nvToolsExt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "test/host/gpu.h"
 
@@ -199,6 +201,22 @@ void gpu_launch(const struct gpu *gpu, enum gpu_kernel kernel, CUstream stream,
 		uint64_t ns)
 {
 	gpu_check("cuLaunchKernel", gpu_try_launch(gpu, kernel, stream, ns));
+}
+
+void *gpu_launch_for_ever(void *gpu)
+{
+	CUresult result;
+
+	gpu_use(gpu);
+	/* The driver refuses launches once the process is ending; what status
+	 * it ends with is for the thread to say that ends it. */
+	do {
+		nvtxRangePushA("for ever");
+		result = gpu_try_launch(gpu, KERNEL_COPY, NULL, 1000);
+		nvtxRangePop();
+		usleep(100);
+	} while (result != CUDA_ERROR_DEINITIALIZED);
+	return NULL;
 }
 
 uint64_t now_ns(void)
