@@ -92,15 +92,10 @@ bool client_has_enabled(CUpti_ActivityKind kind)
 		atomic_load(&kinds) >> kind & 1;
 }
 
-/* It is on the way to something. */
-static bool is_calling(void)
-{
-	return client_is_busy() || atomic_load(&nr_calling);
-}
-
 bool client_may_be_left(void)
 {
-	return !is_calling() && atomic_load(&tid_in_callback) != own_tid();
+	return !client_is_busy() && !atomic_load(&nr_calling) &&
+		atomic_load(&tid_in_callback) != own_tid();
 }
 
 bool client_is_done(void)

@@ -263,9 +263,7 @@ void pool_complete(uint8_t *data, uint64_t valid)
 	struct slot *slot = slot_of(data);
 	struct activity_buffer *buffer;
 
-	if (!slot)
-		return;         /* another client's buffer */
-	if (!take_back(slot))
+	if (!slot || !take_back(slot))
 		return;
 	buffer = &slot->buffer;
 	buffer->is_forced = is_forced();
