@@ -97,6 +97,21 @@ def test_other_threads_launch_meanwhile(tmp_path):
         done.did["beside"]["kernels"]
 
 
+def test_a_thread_of_its_own_flushes(tmp_path):
+    """Between two of its calls it must not be taken for done."""
+    done, trace = traced(tmp_path, "profiler", "--flush-beside", "--sessions",
+                         40, "--kernels", 20)
+    assert done.did["profiler"]["kernels"] == \
+        done.did["inside"]["kernels"] == 800
+    assert names(trace)["silu"] <= done.did["outside"]["kernels"]
+    assert names(trace)["argmax"] == 0
+
+
+def test_more_sessions_than_the_writer_looks(tmp_path):
+    _, trace = traced(tmp_path, "profiler", "--sessions", 100, "--kernels", 2)
+    assert len(trace.slices(name="another profiler has CUPTI")) == 100
+
+
 def test_it_leaves_its_buffers_with_cupti(tmp_path):
     """Without a flush of its own it has nothing without us; ours goes on."""
     done, trace = traced(tmp_path, "profiler", "--no-flush", "--sessions", 2)

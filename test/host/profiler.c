@@ -6,12 +6,13 @@
  *
  *	profiler [--sessions N] [--kernels K] [--running-ms M] [--own-clock]
  *	         [--zeroed] [--no-flush] [--no-register] [--threads N]
- *	         [--exit-inside] [--windows]
+ *	         [--exit-inside] [--windows] [--flush-beside]
  *
  * Outside a session "silu" kernels are launched, inside "argmax".  With M a
  * kernel ("flash") of that time is in flight when each session begins; with
  * N, other threads launch "copy" kernels all the time.
  *
+ * With --flush-beside a thread of the profiler asks for buffers all the time.
  * With --windows a window of cuProfilerStart ends inside each session, and the
  * next begins there.
  *
@@ -38,7 +39,8 @@
 #define SLACK 100000
 
 static long nr_sessions = 1, nr_kernels = 50, running_ms, nr_threads;
-static int own_clock, zeroed, no_flush, no_register, exit_inside, windows;
+static int own_clock, zeroed, no_flush, no_register, exit_inside, windows,
+	flush_beside;
 static struct gpu gpu;
 static _Atomic(uint8_t *) buffers[MAX_BUFFERS];
 static uint64_t begin, end;             /* of the session, by its clock */
@@ -262,9 +264,18 @@ static void *launch_beside(void *argument)
 	return argument;
 }
 
+static void *flush_often(void *argument)
+{
+	while (!atomic_load(&is_over)) {
+		CUPTI(cuptiActivityFlushAll, 0);
+		usleep(200);
+	}
+	return argument;
+}
+
 static void run(void)
 {
-	pthread_t threads[64];
+	pthread_t threads[64], flusher;
 	CUstream stream;
 	long i;
 
@@ -273,6 +284,8 @@ static void run(void)
 	CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
 	if (windows)
 		CU(cuProfilerStart);
+	if (flush_beside)
+		pthread_create(&flusher, NULL, flush_often, NULL);
 	launch(KERNEL_SILU, "outside");
 	for (i = 0; i < nr_sessions; i++) {
 		session((int)i, stream);
@@ -281,6 +294,8 @@ static void run(void)
 		launch(KERNEL_SILU, "outside");
 	}
 	atomic_store(&is_over, true);
+	if (flush_beside)
+		pthread_join(flusher, NULL);
 	for (i = 0; i < nr_threads && i < 64; i++)
 		pthread_join(threads[i], NULL);
 	CU(cuCtxSynchronize);
@@ -295,7 +310,8 @@ int main(int argc, char **argv)
 		{ "no-flush", 0, &no_flush, 1 },
 		{ "no-register", 0, &no_register, 1 },
 		{ "exit-inside", 0, &exit_inside, 1 },
-		{ "windows", 0, &windows, 1 }, { NULL, 0, NULL, 0 },
+		{ "windows", 0, &windows, 1 },
+		{ "flush-beside", 0, &flush_beside, 1 }, { NULL, 0, NULL, 0 },
 	};
 	int option;
 
