@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "collector/cancel.h"
+#include "collector/wait.h"
 
 /* One line; the rest is cut.  A path of PATH_MAX fits beside its sentence. */
 #define LINE_MAX_BYTES (PATH_MAX + 512)
@@ -28,6 +29,10 @@
 
 /* A pipe that is full must not hold the program up for longer. */
 #define STDERR_WAIT_MS 50
+
+/* The end of the process waits so long for a line that another thread is
+ * writing: one that finds a full pipe, and the one behind it. */
+#define CARRIED_WAIT_MS (2 * STDERR_WAIT_MS)
 
 static enum log_level threshold = LOG_WARN;
 static char log_file[PATH_MAX];
@@ -194,23 +199,49 @@ void log_set_carrier(void (*wake)(void))
 	wake_carrier = wake;
 }
 
-void log_carry(void)
+static void carry_all(void)
 {
-	int saved = errno;
 	uint32_t i, len;
 
-	if (atomic_exchange(&is_carrying, 1))
-		return;
 	for (;;) {
 		i = atomic_load(&nr_carried);
 		len = atomic_exchange(&queue[i % NR_QUEUED].len, 0);
 		if (!len)
-			break;
+			return;
 		write_guarded(queue[i % NR_QUEUED].line, len);
 		atomic_store(&nr_carried, i + 1);
 	}
-	atomic_store(&is_carrying, 0);
+}
+
+static bool has_line(void)
+{
+	return atomic_load(&queue[atomic_load(&nr_carried) % NR_QUEUED].len);
+}
+
+void log_carry(void)
+{
+	int saved = errno;
+
+	/* Again for a line that came after the last look, while nobody else
+	 * could carry it. */
+	do {
+		if (atomic_exchange(&is_carrying, 1))
+			break;
+		carry_all();
+		atomic_store(&is_carrying, 0);
+	} while (has_line());
 	errno = saved;
+}
+
+void log_finish(void)
+{
+	log_carry();
+	/* Counted, not timed: no clock may be left. */
+	for (int i = 0; i < CARRIED_WAIT_MS &&
+	     atomic_load(&nr_carried) != atomic_load(&nr_queued); i++) {
+		wait_change(&is_carrying, 1, 1000000);
+		log_carry();
+	}
 }
 
 void log_be_carried(void)

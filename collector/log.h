@@ -38,4 +38,8 @@ void log_set_carrier(void (*wake)(void));
  * descriptors; signal-safe. */
 void log_carry(void);
 
+/* Writes what is queued and waits, at most 0.1 s, until what another thread
+ * was writing is out too.  Context: the exiting thread; signal-safe. */
+void log_finish(void);
+
 #endif

@@ -79,7 +79,7 @@ static void complete(void)
 			  "time; the file is complete up to the last flush");
 		say_summary();
 	}
-	log_carry();
+	log_finish();
 }
 
 static void wait_for_other(void)
