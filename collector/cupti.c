@@ -261,8 +261,10 @@ static void complete_stop(void)
 			cupti_kinds_disable();
 		atomic_store(&is_on, 0);
 		end_stop();
+		window_settle();
 	}
 	give_control(&before);
+	activity_wake();        /* the writer completes the window's file */
 }
 
 static void complete_finish(void)

@@ -8,6 +8,7 @@
 #define NR_KEPT WINDOWS_REMEMBERED
 
 _Atomic uint32_t window_count;
+static _Atomic uint32_t nr_settled;
 static struct {
 	_Atomic uint64_t open_ns;
 	_Atomic uint64_t close_ns;
@@ -55,6 +56,17 @@ bool window_get(uint32_t n, struct window *window)
 	window->close_ns = atomic_load_explicit(&times[n % NR_KEPT].close_ns,
 						memory_order_relaxed);
 	return true;
+}
+
+uint32_t window_settled(void)
+{
+	return atomic_load_explicit(&nr_settled, memory_order_acquire);
+}
+
+void window_settle(void)
+{
+	atomic_store_explicit(&nr_settled, window_epoch() / 2,
+			      memory_order_release);
 }
 
 uint64_t window_opened_ns(uint32_t epoch)

@@ -41,6 +41,12 @@ struct window {
 };
 bool window_get(uint32_t n, struct window *window);
 
+/* The newest window of which all that CUPTI had is handed over, or counted as
+ * lost; window_settle() says it of all that are closed.
+ * Context: any thread; the flush thread. */
+uint32_t window_settled(void);
+void window_settle(void);
+
 /* When the window opened that `epoch` is inside of; 0 if it is not known any
  * more.  Context: any thread, signal-safe. */
 uint64_t window_opened_ns(uint32_t epoch);

@@ -246,3 +246,35 @@ void writer_forget(void)
 	writer.trace = NULL;
 	memset(&writer.summary, 0, sizeof(writer.summary));
 }
+
+int writer_set_target(const struct writer_target *target)
+{
+	(void)target;
+	return -ENOSYS;
+}
+
+int writer_wait_window(uint32_t n, uint64_t deadline_ns,
+		       struct writer_result *result)
+{
+	struct writer_summary summary;
+
+	while (window_settled() < n) {
+		if (clock_now_ns() >= deadline_ns)
+			return -ETIMEDOUT;
+		wait_change(&writer.has_finished, 0, NS_PER_MS);
+	}
+	memset(result, 0, sizeof(*result));
+	writer_summary(&summary);
+	snprintf(result->path, sizeof(result->path), "%s", summary.path);
+	result->kernels = summary.kernels;
+	return 0;
+}
+
+int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
+		struct writer_result *result)
+{
+	(void)target;
+	(void)deadline_ns;
+	(void)result;
+	return -ENOSYS;
+}

@@ -36,6 +36,9 @@ struct writer_options {
 	bool mask_argv;
 	const char *kernels;    /* GPUTRACE_KERNELS: globs, NULL: all */
 	uint64_t memory;        /* bytes the writer's own tables may take */
+	uint64_t recorder_ns;   /* GPUTRACE_RECORDER: keep so much, in memory;
+				 * 0: no flight recorder */
+	uint64_t recorder_bytes;        /* at most, of memory */
 	uint32_t rank, local_rank, world_size;
 	uint32_t cupti_version;         /* cuptiGetVersion(); 0: none */
 	uint32_t driver_version;        /* cuDriverGetVersion(), 13000 */
@@ -66,6 +69,43 @@ struct writer_summary {
 	uint64_t events, bytes;
 };
 void writer_summary(struct writer_summary *summary);
+
+/*
+ * Where the events of a window go when it has a file of its own.  Without one
+ * all windows go into the file of GPUTRACE_OUT.
+ */
+struct writer_target {
+	/* A regular file, open for reading and writing, to be filled from its
+	 * begin; the writer closes it.  -1: none. */
+	int fd;
+	bool is_gz;             /* what to write into fd */
+	char path[4096];        /* absolute; "": GPUTRACE_OUT with .wN */
+};
+
+/* What came of a window, or of a dump. */
+struct writer_result {
+	int error;              /* 0 or -errno */
+	char path[4096];        /* "" if it went into a descriptor */
+	uint64_t kernels, events, bytes, lost;
+	uint64_t span_ns;       /* of a dump: what it reaches back */
+	uint32_t unfinished;    /* launches that never finished */
+};
+
+/* The next window that opens has a file of its own.  0 or -errno: -ENOSYS for
+ * /dev/null, -EBUSY while an older window has not settled.
+ * Context: any thread, before the window opens. */
+int writer_set_target(const struct writer_target *target);
+
+/* Waits until all of window `n` is in its file and that is complete.  0 or
+ * -ETIMEDOUT.  Context: our own threads, not the writer's. */
+int writer_wait_window(uint32_t n, uint64_t deadline_ns,
+		       struct writer_result *result);
+
+/* Writes the flight recorder to a file of its own while recording goes on, or
+ * without one brings the file up to date (target is ignored).  0, -ETIMEDOUT,
+ * or -errno.  Context: our own threads, not the writer's. */
+int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
+		struct writer_result *result);
 
 /* In the child of a fork: the thread and the file belong to the parent.
  * Context: atfork child. */
