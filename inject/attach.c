@@ -16,6 +16,7 @@
 #include "collector/nvtx.h"
 #include "collector/thread.h"
 #include "inject/configuration.h"
+#include "inject/control.h"
 #include "inject/ending.h"
 #include "inject/other_tool.h"
 #include "writer/writer.h"
@@ -71,6 +72,7 @@ static void in_child(void)
 		return;
 	atomic_store(&state, DEAD);
 	ending_forget();
+	control_forget();
 	cupti_forget();
 	writer_forget();
 }
@@ -123,6 +125,18 @@ static void say_whose_nvtx(void)
 			 "names %s", other);
 }
 
+static void open_control(void)
+{
+	const struct control_options options = {
+		.out = configuration.writer.out,
+		.start = configuration.in_force[SETTING_START].value,
+		.rank = configuration.writer.rank,
+	};
+
+	if (configuration.wants_control)
+		control_start(&options);
+}
+
 static void attach_now(void)
 {
 	uint32_t off = OFF;
@@ -141,6 +155,7 @@ static void attach_now(void)
 	say_whose_nvtx();
 	atomic_store(&state, ON);
 	ending_arm();
+	open_control();
 }
 
 /* On the program's thread: errno is kept, and a cancellation of the thread does

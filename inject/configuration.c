@@ -11,6 +11,7 @@
 /* An internal switch for measuring, no setting: every other window is CUPTI's
  * floor (cupti.h). */
 #define FLOOR_VARIABLE "GPUTRACE_FLOOR"
+#define CONTROL_VARIABLE "GPUTRACE_CONTROL"
 
 /*
  * GPUTRACE_BUFFER is the bound of all that the library holds: five eighths
@@ -143,6 +144,13 @@ static uint64_t buffer_bytes(void)
 	return bytes < LEAST_BUFFER ? LEAST_BUFFER : bytes;
 }
 
+static bool wants_control(void)
+{
+	const char *value = environment_get(CONTROL_VARIABLE);
+
+	return !value || strcmp(value, "off");
+}
+
 void configuration_read(struct configuration *out)
 {
 	uint64_t sources = number_of(SETTING_TRACE);
@@ -152,6 +160,7 @@ void configuration_read(struct configuration *out)
 	out->wants_cuda = sources & SOURCE_CUDA;
 	out->wants_nvtx = sources & SOURCE_NVTX;
 	out->start_now = number_of(SETTING_START) == START_NOW;
+	out->wants_control = wants_control();
 	out->thread_bytes = FOR_THREADS(bytes);
 	out->nvtx_domains = text_of(SETTING_NVTX_DOMAINS);
 	read_log(out);
@@ -184,7 +193,8 @@ void configuration_complain(void)
 	for (size_t n = 0; (name = environment_own(n)); n++) {
 		const struct setting *setting = find(name);
 
-		if (!setting && strcmp(name, FLOOR_VARIABLE))
+		if (!setting && strcmp(name, FLOOR_VARIABLE) &&
+		    strcmp(name, CONTROL_VARIABLE))
 			log_line(LOG_WARN, "%s is not a setting; see man "
 				 "gputrace", name);
 		else if (setting && setting_check(setting,

@@ -21,7 +21,7 @@ struct configuration {
 	const char *log_file;           /* NULL: stderr */
 	const char *nvtx_domains;       /* NULL: all */
 	uint64_t thread_bytes;          /* for rings and open ranges */
-	bool wants_cuda, wants_nvtx, start_now;
+	bool wants_cuda, wants_nvtx, start_now, wants_control;
 	char buffer[32];                /* GPUTRACE_BUFFER in force */
 	struct setting_text in_force[SETTING_NR];
 };

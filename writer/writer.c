@@ -30,6 +30,7 @@ static struct {
 	struct writer_summary summary;
 	_Atomic uint32_t must_finish, has_finished;
 	void (*on_finished)(void);
+	void (*_Atomic call)(void);     /* writer_call() */
 	bool is_running;
 	struct trace *trace;            /* the thread's own */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -151,6 +152,14 @@ static bool wait_for_next(const struct due *due)
 	return !atomic_load(&writer.must_finish);
 }
 
+static void make_call(void)
+{
+	void (*call)(void) = atomic_exchange(&writer.call, NULL);
+
+	if (call)
+		call();
+}
+
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
@@ -158,8 +167,10 @@ static void *run(void *argument)
 
 	log_be_carried();
 	(void)own_thread_part_files();
-	while (wait_for_next(&due))
+	while (wait_for_next(&due)) {
+		make_call();
 		look(trace, &due);
+	}
 	finish(trace);
 	/* Forgotten first: the child of a fork in this moment looks at it. */
 	writer.trace = NULL;
@@ -219,6 +230,12 @@ int writer_finish(uint64_t deadline_ns)
 	}
 	writer.is_running = false;
 	return 0;
+}
+
+void writer_call(void (*call)(void))
+{
+	atomic_store(&writer.call, call);
+	activity_wake();
 }
 
 void writer_on_finished(void (*call)(void))
