@@ -122,6 +122,8 @@ static void *run(void *argument)
 		return NULL;
 	}
 	identity = peer_identity(listener);
+	if (work_start_dumps())
+		log_queue(LOG_INFO, "no thread for dumps could be started");
 	log_queue(LOG_INFO, "control socket: %s", socket_path);
 	if (atomic_load(&is_ending))
 		(void)unlink(socket_path);

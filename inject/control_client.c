@@ -23,12 +23,13 @@
 /* The worker takes over so long before, and meets the moment itself. */
 #define BEFORE_NS (20 * NS_PER_MS)
 
-enum stage { IDLE, UNTIL_AT, WORKING, WAITING };
+enum stage { IDLE, UNTIL_AT, PREPARING, WORKING, WAITING };
 
 static struct client {
 	struct peer peer;
 	enum stage stage;
 	uint32_t window;        /* that it waits for */
+	uint64_t until_ns;      /* PREPARING no longer than that */
 	uint32_t owned;         /* to be closed when it goes; 0: none */
 } clients[CLIENTS_MAX];
 
@@ -70,13 +71,6 @@ static void give_to_worker(struct client *client)
 {
 	client->stage = WORKING;
 	work_queue(work_of(client));
-}
-
-static void close_passed(struct work *work)
-{
-	if (work->fd >= 0)
-		close(work->fd);
-	work->fd = -1;
 }
 
 /* What the worker did for a client that is still there. */
@@ -127,7 +121,7 @@ static void take_done(struct client *client)
 
 	if (atomic_load(&work->state) != WORK_DONE)
 		return;
-	close_passed(work);
+	work_close(work);
 	atomic_store(&work->state, WORK_FREE);
 	if (!is_gone)
 		answer_work(client);
@@ -142,8 +136,8 @@ static void drop(struct client *client)
 	if (client->peer.fd < 0)
 		return;
 	peer_close(&client->peer);
-	if (client->stage == UNTIL_AT)
-		close_passed(work);
+	if (client->stage == UNTIL_AT || client->stage == PREPARING)
+		work_close(work);
 	else if (client->stage == WORKING)
 		work_cancel(work);
 	else if (client->owned)
@@ -160,15 +154,45 @@ static bool take_descriptor(struct client *client, bool is_wanted)
 	struct work *work = work_of(client);
 	const char *why;
 
-	close_passed(work);
+	work->code = NULL;
+	work->is_targeted = false;
 	work->fd = peer_take_passed(&client->peer);
 	why = is_wanted ? peer_unfit(work->fd) : work->fd >= 0 ?
 		"a descriptor came without fd=1" : NULL;
 	if (!why)
 		return true;
-	close_passed(work);
+	work_close(work);
 	answer_error(client, PROTOCOL_REFUSED, why);
 	return false;
+}
+
+/* Hands its descriptor to the writer, then the rest to the worker. */
+static void prepare_start(struct client *client, uint64_t now_ns)
+{
+	struct work *work = work_of(client);
+	int error = work->fd < 0 ? 0 : work_set_target(work);
+
+	if (error == -EBUSY && now_ns < client->until_ns) {
+		client->stage = PREPARING;
+		return;
+	}
+	if (!error) {
+		give_to_worker(client);
+		return;
+	}
+	client->stage = IDLE;
+	work_close(work);
+	if (error == -EBUSY)
+		answer_error(client, PROTOCOL_BUSY, "the window before is "
+			     "still being written");
+	else
+		answer_error(client, work->code, work->why);
+}
+
+static void go(struct client *client, uint64_t now_ns)
+{
+	client->until_ns = now_ns + PATIENCE_NS;
+	prepare_start(client, now_ns);
 }
 
 static void begin_start(struct client *client)
@@ -179,13 +203,13 @@ static void begin_start(struct client *client)
 	if (!take_descriptor(client, work->request.has_fd))
 		return;
 	if (!work_set_moment(work)) {
-		close_passed(work);
+		work_close(work);
 		answer_error(client, PROTOCOL_BAD_VALUE, "at= is more than a "
 			     "day away (nanoseconds since 1970 are meant)");
 	} else if (work->at_ns > clock_now_ns() + BEFORE_NS) {
 		client->stage = UNTIL_AT;
 	} else {
-		give_to_worker(client);
+		go(client, clock_now_ns());
 	}
 }
 
@@ -287,7 +311,9 @@ static void look_at_wait(struct client *client, uint64_t now_ns)
 
 	if (client->stage == UNTIL_AT &&
 	    now_ns + BEFORE_NS >= work_of(client)->at_ns)
-		give_to_worker(client);
+		go(client, now_ns);
+	else if (client->stage == PREPARING)
+		prepare_start(client, now_ns);
 	if (client->stage != WAITING)
 		return;
 	memset(&result, 0, sizeof result);
@@ -377,7 +403,7 @@ static uint64_t due_ns(const struct client *client, uint64_t now_ns)
 	const struct work *work = work_of(client);
 
 	if (atomic_load(&work->state) != WORK_FREE ||
-	    client->stage == WAITING)
+	    client->stage == WAITING || client->stage == PREPARING)
 		return now_ns + LOOK_MS * NS_PER_MS;
 	if (client->peer.fd < 0)
 		return UINT64_MAX;
@@ -431,13 +457,8 @@ static struct client *free_client(void)
 
 static void turn_away(int fd, const char *code, const char *why)
 {
-	static struct peer peer;
-
-	peer_open(&peer, fd);
 	reply_error(&reply, code, why);
-	peer_reply(&peer, &reply);
-	(void)peer_flush(&peer);
-	peer_close(&peer);
+	peer_turn_away(fd, &reply);
 }
 
 void control_client_accept(int fd)

@@ -11,9 +11,10 @@ struct pollfd;
  * The clients of the control socket.  Each has one command under way at most;
  * what it sends meanwhile stays in its buffer, then in the socket's.
  *
- *   IDLE --start, stop, dump--> WORKING --done--> IDLE
- *     \--start at=--> UNTIL_AT --^         \--stop--> WAITING --> IDLE
- *      \--wait---------------------------------------^
+ *   IDLE --start--> PREPARING --> WORKING --done--> IDLE
+ *    | \--at=--> UNTIL_AT --^     ^  \--of a stop--> WAITING --> IDLE
+ *    |\--stop, dump--------------/                     ^
+ *    \---wait-----------------------------------------/
  *
  * One that goes away leaves a window with a duration, or with a name, running;
  * one whose descriptor gets the trace and that has no duration is closed.

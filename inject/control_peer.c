@@ -181,3 +181,13 @@ const char *peer_unfit(int fd)
 			"and not for appending";
 	return NULL;
 }
+
+void peer_turn_away(int fd, const struct bytes *reply)
+{
+	static struct peer peer;
+
+	peer_open(&peer, fd);
+	peer_reply(&peer, reply);
+	(void)peer_flush(&peer);
+	peer_close(&peer);
+}

@@ -64,6 +64,9 @@ void peer_reply(struct peer *peer, const struct bytes *reply);
 /* Sends what it takes.  0 or what drops the peer. */
 int peer_flush(struct peer *peer);
 
+/* One that gets this answer, as far as it takes it at once, and no more. */
+void peer_turn_away(int fd, const struct bytes *reply);
+
 /* The descriptor that came with the line, which is the caller's from here on;
  * or -1. */
 int peer_take_passed(struct peer *peer);

@@ -6,8 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "collector/clock.h"
+#include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
 #include "inject/capture.h"
@@ -28,6 +30,7 @@ static struct work *works;
 static size_t nr_works;
 static uint32_t last_order;
 static _Atomic uint32_t wake, is_ending;
+static bool can_dump;
 
 __attribute__((format(printf, 3, 4)))
 static void fail(struct work *work, const char *code, const char *fmt, ...)
@@ -48,13 +51,12 @@ static const char *code_of(int error)
 }
 
 /* Where the window or the dump goes; false: refused. */
-static bool set_target(struct work *work, struct writer_target *target)
+static bool find_path(struct work *work, struct writer_target *target)
 {
 	const struct request *request = &work->request;
 
 	memset(target, 0, sizeof *target);
-	target->fd = work->fd;
-	target->is_gz = request->is_gz;
+	target->fd = -1;
 	if (!request->path[0])
 		return true;
 	if (!control_folder_resolve(request->path, target->path,
@@ -96,7 +98,7 @@ static int open_window(struct work *work, const struct capture_request *request,
 	do {
 		error = capture_start(request, work->why, sizeof work->why);
 		capture_status(status);
-		if (error != -EBUSY || status->is_open)
+		if ((error != -EBUSY && error != -EAGAIN) || status->is_open)
 			return error;
 		wait_change(&is_ending, 0, SETTLE_NS / 300);
 	} while (clock_now_ns() < until_ns &&
@@ -114,9 +116,9 @@ static void start(struct work *work)
 	struct capture_status status;
 	int error;
 
-	if (!set_target(work, &request.target))
+	if (!find_path(work, &request.target))
 		return;
-	request.has_target = work->fd >= 0 || work->request.path[0];
+	request.has_target = work->request.path[0];
 	if (!wait_until(work)) {
 		fail(work, PROTOCOL_FAILED, "the process is ending");
 		return;
@@ -131,7 +133,6 @@ static void start(struct work *work)
 		work->code = code_of(error);
 		return;
 	}
-	work->fd = -1;
 	work->window = status.windows;
 	work->opened_ns = status.opened_ns;
 }
@@ -151,8 +152,10 @@ static void dump(struct work *work)
 	struct writer_target target;
 	int error;
 
-	if (!set_target(work, &target))
+	if (!find_path(work, &target))
 		return;
+	target.fd = work->fd;
+	target.is_gz = work->request.is_gz;
 	error = capture_dump(&target, clock_now_ns() + DUMP_NS, &work->result,
 			     work->why, sizeof work->why);
 	if (!error)
@@ -189,25 +192,25 @@ static void carry_out(struct work *work)
 }
 
 /* The one that was queued first. */
-static struct work *next_work(void)
+static struct work *next_work(bool is_dump)
 {
 	struct work *next = NULL;
 
 	for (size_t i = 0; i < nr_works; i++)
 		if (atomic_load(&works[i].state) == WORK_QUEUED &&
+		    (works[i].kind == WORK_DUMP) == is_dump &&
 		    (!next || (int32_t)(works[i].order - next->order) < 0))
 			next = &works[i];
 	return next;
 }
 
-static void *run(void *argument)
+static void run(bool is_dump)
 {
 	struct work *work;
 	uint32_t seen;
 
-	(void)argument;
 	while (seen = atomic_load(&wake), !atomic_load(&is_ending)) {
-		work = next_work();
+		work = next_work(is_dump);
 		if (!work) {
 			wait_change(&wake, seen, UINT64_MAX >> 1);
 			continue;
@@ -215,6 +218,20 @@ static void *run(void *argument)
 		carry_out(work);
 		atomic_store(&work->state, WORK_DONE);
 	}
+}
+
+static void *run_work(void *argument)
+{
+	(void)argument;
+	run(false);
+	return NULL;
+}
+
+static void *run_dumps(void *argument)
+{
+	(void)argument;
+	log_be_carried();
+	run(true);
 	return NULL;
 }
 
@@ -222,7 +239,51 @@ int work_init(struct work *list, size_t nr)
 {
 	works = list;
 	nr_works = nr;
-	return own_thread_start("gputrace-work", run, NULL);
+	return own_thread_start("gputrace-work", run_work, NULL);
+}
+
+int work_start_dumps(void)
+{
+	int error = own_thread_start("gputrace-dump", run_dumps, NULL);
+
+	can_dump = !error;
+	return error;
+}
+
+int work_set_target(struct work *work)
+{
+	static struct writer_target target;
+	struct capture_status status;
+	int error;
+
+	memset(&target, 0, sizeof target);
+	target.fd = work->fd;
+	target.is_gz = work->request.is_gz;
+	capture_status(&status);
+	work->code = NULL;
+	if (status.is_open) {
+		say_busy(work, &status);
+		return -EALREADY;
+	}
+	error = writer_set_target(&target);
+	work->is_targeted = !error;
+	if (error && error != -EBUSY)
+		fail(work, PROTOCOL_FAILED, "the file cannot be used: %s",
+		     error == -ENOSYS ? "GPUTRACE_OUT is /dev/null" :
+		     strerror(-error));
+	return error;
+}
+
+void work_close(struct work *work)
+{
+	bool is_writers = work->is_targeted && !work->code;
+
+	if (work->is_targeted && work->code)
+		(void)writer_set_target(NULL);
+	if (work->fd >= 0 && !is_writers)
+		close(work->fd);
+	work->fd = -1;
+	work->is_targeted = false;
 }
 
 bool work_set_moment(struct work *work)
@@ -245,7 +306,10 @@ void work_queue(struct work *work)
 {
 	work->order = ++last_order;
 	atomic_store(&work->is_cancelled, 0);
-	atomic_store(&work->state, WORK_QUEUED);
+	if (work->kind == WORK_DUMP && !can_dump)
+		fail(work, PROTOCOL_FAILED, "no thread for dumps");
+	atomic_store(&work->state, work->kind == WORK_DUMP && !can_dump ?
+		     WORK_DONE : WORK_QUEUED);
 	wait_wake(&wake);
 }
 

@@ -10,13 +10,16 @@
 #include "writer/writer.h"
 
 /*
- * What the control socket's clients ask for, done by a thread of its own: a
- * start or stop may wait as long as the driver holds its locks, and CUPTI may
- * use the driver's descriptors, which are in the program's table and not in
- * that of the socket's thread.
+ * What the control socket's clients ask for, done by threads that may wait:
  *
- *   FREE --work_queue()--> QUEUED --> DONE --work_free()--> FREE
- *   (the socket's thread)  (the worker)     (the socket's thread)
+ *   gputrace-work   starts and stops, as long as the driver holds its locks.
+ *                   CUPTI may use the driver's descriptors, so it has the
+ *                   program's table of them, not that of the socket's thread
+ *   gputrace-dump   dumps, as long as the writer writes.  It has the table of
+ *                   the socket's thread, into which descriptors are passed
+ *
+ *   FREE --work_queue()--> QUEUED --(a worker)--> DONE --> FREE
+ *   (the socket's thread)                  (the socket's thread)
  */
 enum work_state { WORK_FREE, WORK_QUEUED, WORK_DONE };
 enum work_kind { WORK_START, WORK_STOP, WORK_DUMP, WORK_ABANDON };
@@ -29,7 +32,8 @@ struct work {
 	enum work_kind kind;
 	struct request request;
 	uint64_t at_ns;                 /* by clock.h; 0: now */
-	int fd;                         /* in the writer's table, or -1 */
+	int fd;                         /* that came with it, or -1 */
+	bool is_targeted;               /* writer_set_target() has it */
 	/* The answer.  ABANDON: window is the one to close. */
 	const char *code;               /* NULL: done; or an error's */
 	uint32_t window;
@@ -38,8 +42,20 @@ struct work {
 	char why[2 * 4096];
 };
 
-/* Those that the thread looks after.  0 or -errno.  Context: attach, once. */
+/* Those that the threads look after.  0 or -errno.  Context: attach, once. */
 int work_init(struct work *list, size_t nr);
+
+/* The one for dumps.  0 or -errno.  Context: the socket's thread, once. */
+int work_start_dumps(void);
+
+/* A window's descriptor, before its start is queued: 0; -EBUSY: try again, the
+ * window before is still being written; another -errno.
+ * Context: the socket's thread. */
+int work_set_target(struct work *work);
+
+/* After all that was done, and before it is queued for good: the descriptor is
+ * the writer's, or closed.  Context: the socket's thread. */
+void work_close(struct work *work);
 
 /* at_ns from what the request says, by our clock, which knows no steps.  False:
  * it is more than a day away.  Context: the socket's thread. */
