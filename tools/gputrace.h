@@ -14,6 +14,7 @@ enum status {
 int cmd_record(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 
