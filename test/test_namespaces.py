@@ -3,6 +3,7 @@
 them: PID 1 with a root, a /proc and a /tmp of its own, by root and by an
 ordinary user; and the command outside.
 """
+import functools
 import json
 import os
 import pathlib
@@ -13,23 +14,23 @@ import tempfile
 import time
 
 import pytest
-from tracing import BUILD, LIBRARY, Trace, environment, judge
+from tracing import BUILD, LIBRARY, SANITIZED, Trace, environment, judge
 
 USER, STRANGER = 12345, 12346
 
 # $1: folder for the root; $2: what is mounted at /opt; $3, $4: options of the
-# root's and of /tmp's mount; then the program, which becomes PID 1.
+# root's and of /tmp's mount; $5: where the system is taken from; then the
+# program, which becomes PID 1.
 ENTER = r"""
 set -e
-root=$1 opt=$2 root_options=$3 tmp_options=$4; shift 4
+root=$1 opt=$2 root_options=$3 tmp_options=$4 system=$5; shift 5
 mount -t tmpfs none "$root"; cd "$root"
-mkdir usr proc dev tmp out opt old
-mount --rbind /usr usr
-for folder in bin lib lib64 sbin; do
-	if [ -L /$folder ]; then
-		ln -s "$(readlink /$folder)" $folder
-	elif [ -d /$folder ]; then
-		mkdir $folder; mount --rbind /$folder $folder
+mkdir proc dev tmp out opt old
+for folder in usr bin lib lib64 sbin; do
+	if [ -L "$system/$folder" ]; then
+		ln -s "$(readlink "$system/$folder")" $folder
+	elif [ -d "$system/$folder" ]; then
+		mkdir $folder; mount --rbind "$system/$folder" $folder
 	fi
 done
 : > dev/null
@@ -39,6 +40,7 @@ mount -t proc proc proc
 mount -t tmpfs none out
 mount -t tmpfs -o "$tmp_options" none tmp
 mount -o "remount,bind,$root_options" "$root"
+[ -z "$system" ] || exec chroot . "$@"
 pivot_root . old
 cd /
 umount -l /old
@@ -50,6 +52,13 @@ def ordinary(uid):
     """For subprocess: as that user, and as nobody else."""
     return {"user": uid, "group": uid, "extra_groups": []} \
         if os.geteuid() == 0 else {}
+
+
+def entered(uid, opt, folder, *program, root_options="rw",
+            tmp_options="rw", system=""):
+    """The command that runs a program in namespaces."""
+    return [*unshare(uid), "sh", "-c", ENTER, "sh", str(folder / "root"),
+            str(opt), root_options, tmp_options, str(system), *program]
 
 
 def unshare(uid):
@@ -83,14 +92,19 @@ def fixture_opt():
         yield opt
 
 
+PRELOADED = ("/bin/sh", "-c", 'LD_PRELOAD=/opt/libgputrace.so exec "$@"',
+             "sh")
+
+
 class Container:
     """A running one; .pid is that of its PID 1 here."""
 
-    def __init__(self, opt, uid, folder, root_options="rw", tmp_options="rw",
-                 traced=True, **settings):
+    def __init__(self, opt, uid, folder, traced=True, system="",
+                 root_options="rw", tmp_options="rw", **settings):
         program = ("/opt/decode", "--seconds", "120", "--kernels", "4",
                    "--sync-ms", "2")
-        preload = ("env", "LD_PRELOAD=/opt/libgputrace.so") if traced else ()
+        if traced:
+            program = PRELOADED + program
         settings = {"GPUTRACE_START": "off", "GPUTRACE_OUT": "/out/%p.json",
                     "LD_LIBRARY_PATH": "/opt", **settings}
         env = {k: v for k, v in environment(False, **settings).items()
@@ -99,11 +113,10 @@ class Container:
         self.log = folder / "log"
         with open(self.log, "wb") as log:
             self.outer = subprocess.Popen(
-                [*unshare(uid), "sh", "-c", ENTER, "sh", str(folder / "root"),
-                 str(opt),
-                 root_options, tmp_options, *preload, *program], env=env,
-                cwd="/", stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                **(ordinary(uid) if uid else {}))
+                entered(uid, opt, folder, *program, system=system,
+                        root_options=root_options, tmp_options=tmp_options),
+                env=env, cwd="/", stdin=subprocess.DEVNULL, stdout=log,
+                stderr=log, **(ordinary(uid) if uid else {}))
         self.pid = self.first()
 
     def first(self):
@@ -161,30 +174,40 @@ class Container:
         self.outer.wait()
 
 
-@pytest.fixture(name="contain")
-def fixture_contain(opt):
-    """Starts containers that end with the test."""
-    running, folders = [], []
+@pytest.fixture(name="place")
+def fixture_place():
+    """Makes folders for containers of a user."""
+    folders = []
 
-    def begin(uid, **options):
+    def make(uid):
         reason = why_not(uid)
         if reason:
             pytest.skip("no namespaces: " + reason)
-        folder = tempfile.TemporaryDirectory(dir="/tmp")
-        folders.append(folder)
-        path = pathlib.Path(folder.name)
+        folders.append(tempfile.TemporaryDirectory(dir="/tmp"))
+        path = pathlib.Path(folders[-1].name)
         (path / "root").mkdir()
         if uid and os.geteuid() == 0:
             os.chown(path, uid, uid)
             os.chown(path / "root", uid, uid)
-        running.append(Container(opt, uid, path, **options))
+        return path
+
+    yield make
+    for folder in folders:
+        folder.cleanup()
+
+
+@pytest.fixture(name="contain")
+def fixture_contain(opt, place):
+    """Starts containers that end with the test."""
+    running = []
+
+    def begin(uid, **options):
+        running.append(Container(opt, uid, place(uid), **options))
         return running[-1]
 
     yield begin
     for container in running:
         container.end()
-    for folder in folders:
-        folder.cleanup()
 
 
 both = pytest.mark.parametrize("uid", [0, os.geteuid() or USER],
@@ -233,8 +256,153 @@ ROOTS = {"a read-only root": {"root_options": "ro"},
 def test_roots(contain, options):
     """The program runs in each, and is seen."""
     c = contain(os.geteuid(), **options)
-    c.wait_for("sleeping")
-    assert c.outer.poll() is None
+    row = c.wait_for("sleeping")
+    if options.get("tmp_options") == "ro":
+        assert "/tmp is read-only" in row["why"]
+        assert (row["reach"], row["socket"]) == ("no", "")
+
+
+# ---- Another C library inside ----
+
+def apt(folder, *words):
+    """apt-get with lists of its own in that folder; why not, or None."""
+    (folder / "lists" / "partial").mkdir(parents=True, exist_ok=True)
+    options = {"Dir::Etc::SourceList": folder / "sources.list",
+               "Dir::Etc::SourceParts": folder / "none",
+               "Dir::State::Lists": folder / "lists",
+               "Dir::State::status": "/dev/null",
+               "Dir::Cache::pkgcache": "", "Dir::Cache::srcpkgcache": "",
+               "Acquire::Languages": "none", "APT::Sandbox::User": "root"}
+    try:
+        done = subprocess.run(
+            ["apt-get", "-qq", *words, *("-o%s=%s" % pair
+                                         for pair in options.items())],
+            cwd=folder, capture_output=True, text=True, timeout=60,
+            check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    return done.stderr.strip() if done.returncode else None
+
+
+def mirror():
+    """Where this machine has its packages from."""
+    try:
+        done = subprocess.run(
+            ["apt-get", "indextargets", "--format", "$(REPO_URI)",
+             "Created-By: Packages", "Component: main"], check=False,
+            capture_output=True, text=True)
+    except OSError:
+        return None
+    return next((l for l in done.stdout.splitlines()
+                 if l.rstrip("/").endswith("/debian")), None)
+
+
+@functools.cache
+def fetched(release, *packages):
+    """Packages of a release of Debian, unpacked, once a build: the folder,
+    or why not."""
+    folder = BUILD / "debian" / release
+    if (folder / "root").is_dir():
+        return folder / "root"
+    if not mirror():
+        return "no Debian, or none of its mirrors"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "sources.list").write_text("deb %s %s main\n" % (mirror(),
+                                                              release))
+    reason = apt(folder, "update") or apt(folder, "download", *packages)
+    if reason:
+        return reason
+    for package in folder.glob("*.deb"):
+        subprocess.run(["dpkg-deb", "-x", package, folder / "new"],
+                       check=True)
+    for name in ("bin", "lib", "lib64"):    # links of another package
+        if not (folder / "new" / name).exists():
+            (folder / "new" / name).symlink_to("usr/" + name)
+    if not (folder / "new" / "bin" / "sh").exists():
+        (folder / "new" / "bin" / "sh").symlink_to("dash")
+    shutil.rmtree(folder / "lists")
+    return (folder / "new").rename(folder / "root")
+
+
+def debian(release, *packages):
+    found = fetched(release, *packages)
+    if isinstance(found, str):
+        pytest.skip("no packages of %s: %s" % (release, found))
+    return found
+
+
+NEWER, OLDER = "trixie", "bullseye"     # glibc 2.41, 2.31
+own_libc = pytest.mark.skipif(bool(SANITIZED), reason="the sanitizer needs "
+                              "the C library that it was built with")
+
+
+@own_libc
+def test_a_newer_libc(contain):
+    """All works in a root with no library of this machine's."""
+    system = debian(NEWER, "libc6", "dash", "musl")
+    c = contain(os.geteuid(), system=system, GPUTRACE_START="now",
+                GPUTRACE_FLUSH="100ms")
+    c.wait_for("recording")
+    path, deadline = c.inside("/out/1.json"), time.monotonic() + 20
+    while not (path.exists() and Trace(path).slices("kernel")):
+        assert time.monotonic() < deadline, c.said()
+        time.sleep(0.05)
+    [libc] = system.glob("usr/lib/*/libc.so.6")
+    maps = pathlib.Path("/proc/%d/maps" % c.pid).read_text()
+    assert " %d " % libc.stat().st_ino in maps
+    shutil.copy(path, c.folder / "t.json")
+    assert not judge(c.folder / "t.json")
+
+
+@own_libc
+def test_an_older_libc(opt, place):
+    """The library finds all its symbols there: silence."""
+    folder = place(os.geteuid())
+    done = subprocess.run(
+        entered(os.geteuid(), opt, folder, *PRELOADED, "/bin/sh", "-c",
+                "while read l; do echo $l; done < /proc/self/maps; exit 7",
+                system=debian(OLDER, "libc6", "dash")),
+        env={"PATH": os.environ["PATH"], "LD_BIND_NOW": "1"}, cwd="/",
+        capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (7, "")
+    assert "/opt/libgputrace.so" in done.stdout
+    assert "libc-2.31.so" in done.stdout
+
+
+# Functions of musl's, which needs no start files.
+MUSL = """
+int puts(const char *), fflush(void *), fork(void), waitpid(int, int *, int);
+void _exit(int);
+void _start(void)
+{
+	int status = 0, child = fork();
+
+	if (!child)
+		_exit(3);
+	waitpid(child, &status, 0);
+	puts(status == 3 << 8 ? "hello" : "no child");
+	fflush(0);
+	_exit(7);
+}
+"""
+
+
+@own_libc
+def test_musl(tmp_path):
+    """Its loader takes LD_PRELOAD and passes for libc.so.6: the program runs,
+    nothing is said."""
+    root = debian(NEWER, "libc6", "dash", "musl")
+    [libc] = root.glob("usr/lib/*-linux-musl/libc.so")
+    (tmp_path / "musl.c").write_text(MUSL)
+    subprocess.run(
+        [os.environ.get("CC", "cc"), "-nostdlib", "-fno-builtin", "-fPIE",
+         "-fno-stack-protector", "-pie", "-w", "-o", "musl", "musl.c",
+         "-Wl,--dynamic-linker=" + str(libc), str(libc)], check=True,
+        cwd=tmp_path)
+    done = subprocess.run(
+        [tmp_path / "musl"], env=environment(), capture_output=True,
+        text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (7, "hello\n", "")
 
 
 # ---- Through the socket ----
@@ -296,13 +464,16 @@ def test_capture_in_roots(contain, options):
 
 @pytest.mark.usefixtures("capture")
 def test_nothing_to_write_to(contain):
-    """No socket: one line, the program goes on, the command says why."""
-    c = contain(os.geteuid(), **ROOTS["nothing to write to"])
+    """No socket: the log says it, the program goes on, the command says
+    why."""
+    c = contain(os.geteuid(), **ROOTS["nothing to write to"],
+                GPUTRACE_LOG="info")
     c.wait_for("sleeping", "no")
-    assert len([l for l in c.said().splitlines() if "socket" in l]) == 1
+    [line] = [l for l in c.said().splitlines() if "socket" in l]
+    assert "/tmp/gputrace-0" in line and "read-only" in line.lower()
     done = c.command("capture", c.pid, "-d", "0.1s", "-o",
                      c.folder / "t.json")
-    assert done.returncode == 3 and str(c.pid) in done.stderr
+    assert done.returncode == 3 and "read-only" in done.stderr
     assert not (c.folder / "t.json").exists()
     assert c.outer.poll() is None
 
