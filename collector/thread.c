@@ -15,6 +15,7 @@
 #include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
+#include "collector/nvtx_marks.h"
 
 /*
  * 128 KiB: about 850 ranges with names of 20 bytes between two polls of the
@@ -83,6 +84,8 @@ static void end_thread(void *state)
 	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS - 1 &&
 	    !pthread_setspecific(end_key, thread))
 		return;
+	if (nvtx_marks_wanted())
+		nvtx_marks_leave();
 	/* Where it does not fit the next BEGIN says it. */
 	(void)put_mark(thread, RECORD_THREAD_END);
 	thread_current = no_state();
