@@ -12,6 +12,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/activity_buffer.h"
 #include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
@@ -122,6 +123,7 @@ static bool own(struct thread *thread)
  * that live a moment each must not crowd into one. */
 static struct thread *take_over(void)
 {
+	bool is_crowded = false;
 	struct thread *thread = atomic_load_explicit(&all_threads,
 						     memory_order_acquire);
 
@@ -137,7 +139,10 @@ static struct thread *take_over(void)
 			return thread;
 		atomic_store_explicit(&thread->state, THREAD_ENDED,
 				      memory_order_release);
+		is_crowded = true;
 	}
+	if (is_crowded)
+		activity_wake();        /* the writer may be asleep */
 	return NULL;
 }
 

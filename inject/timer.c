@@ -108,7 +108,7 @@ int timer_need(void)
 
 	if (!atomic_compare_exchange_strong(&is_there, &no, 1))
 		return 0;
-	error = own_thread_start("gputrace-control", run, NULL);
+	error = own_thread_start("gputrace-timer", run, NULL);
 	if (error)
 		atomic_store(&is_there, 0);
 	return error;

@@ -5,7 +5,7 @@
 #include <stdint.h>
 
 /*
- * Our own thread "gputrace-control": starts and stops windows when their time
+ * Our own thread "gputrace-timer": starts and stops windows when their time
  * has come, or a signal or mark has asked for it.  It sleeps until then, and
  * is there only where something needs it.
  *
