@@ -19,6 +19,10 @@ enum {
 	POLL_MS = 10,
 	/* No window: only leftovers come. */
 	POLL_CLOSED_MS = 100,
+	/* And after a while not even these, but for names, which are few, and
+	 * threads that come and go (thread.c wakes us where they are many). */
+	POLL_ASLEEP_MS = 60000,
+	ASLEEP_AFTER_MS = 1000,
 	/* Buffers of activities that wait before they are worked on early:
 	 * 75,000 kernels, some 30 ms of work. */
 	WAITING_MAX = 16 << 20,
@@ -87,6 +91,7 @@ static void write_out(struct trace *trace)
 struct due {
 	uint32_t flushes;
 	uint64_t written_ns;
+	uint64_t busy_ns;       /* a window was open, or not settled */
 };
 
 static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
@@ -185,18 +190,28 @@ static void finish(struct trace *trace)
 	requests_end();
 }
 
+static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
+{
+	uint32_t epoch = window_epoch();
+	uint64_t now_ns = clock_now_ns();
+
+	if (window_is_open(epoch) || window_settled() < epoch / 2)
+		due->busy_ns = now_ns;
+	if (window_is_open(epoch))
+		return POLL_MS;
+	return now_ns - due->busy_ns > ASLEEP_AFTER_MS * NS_PER_MS +
+		2 * flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
+}
+
 /* Sleeps until the next look is due, or buffers have come; false when it is
  * time to finish. */
-static bool wait_for_next(const struct trace *trace,
-			  const struct due *due)
+static bool wait_for_next(const struct trace *trace, struct due *due,
+			  uint64_t flush_ns)
 {
-	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
-		POLL_CLOSED_MS;
-
 	if (!atomic_load(&writer.must_finish) &&
 	    activity_flushes() == due->flushes &&
 	    !settled_windows(trace, window_epoch()))
-		activity_wait(poll_ms * NS_PER_MS);
+		activity_wait(poll_ms(due, flush_ns) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
 
@@ -211,11 +226,12 @@ static void make_call(void)
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
-	struct due due = { activity_flushes(), clock_now_ns() };
+	uint64_t flush_ns = trace->options.flush_ns, now_ns = clock_now_ns();
+	struct due due = { activity_flushes(), now_ns, now_ns };
 
 	log_be_carried();
 	(void)own_thread_part_files();
-	while (wait_for_next(trace, &due)) {
+	while (wait_for_next(trace, &due, flush_ns)) {
 		make_call();
 		look(trace, &due);
 	}

@@ -123,6 +123,8 @@
 	  (a, b, c, d, e), -1, EINVAL) \
 	X(long, syscall, (long a, long b, long c, long d, long e, long f, \
 	  long g), (a, b, c, d, e, f, g), -1, ENOSYS) \
+	X(int, sigaction, (int a, const struct sigaction *b, \
+	  struct sigaction *c), (a, b, c), -1, EINVAL) \
 	X(int, sigpending, (sigset_t *a), (a), -1, EFAULT) \
 	X(int, sigtimedwait, (const sigset_t *a, siginfo_t *b, \
 	  const struct timespec *c), (a, b, c), -1, EINTR) \
@@ -151,8 +153,10 @@ static const char *const sure[] = {
 	"strtoull", "dirfd",
 	"bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
 	"strcpy", "strcspn", "strerror", "strlen", "strncasecmp", "strncmp", "strnlen",
-	"strrchr", "strspn", "strstr", "snprintf", "sprintf", "vsnprintf",
+	"strrchr", "strspn", "strstr", "snprintf", "sprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
+	"__libc_current_sigrtmin", "__libc_current_sigrtmax",
+	"pthread_self", "vsnprintf",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
 	"pthread_testcancel",
