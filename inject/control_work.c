@@ -313,6 +313,12 @@ void work_queue(struct work *work)
 	wait_wake(&wake);
 }
 
+bool work_has_owner(const struct work *work)
+{
+	return work->kind == WORK_START && !work->code &&
+		work->request.has_fd && !work->request.duration_ns;
+}
+
 void work_cancel(struct work *work)
 {
 	atomic_store(&work->is_cancelled, 1);
