@@ -14,6 +14,7 @@
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/wait.h"
+#include "inject/control.h"
 #include "writer/writer.h"
 
 /* The end of the process may take so long in the worst case. */
@@ -89,6 +90,7 @@ static void complete(void)
 {
 	uint64_t until_ns = atomic_load(&started_ns) + FLUSH_NS;
 
+	control_finish();
 	if (cupti_finish(until_ns))
 		log_queue(LOG_WARN, "CUPTI did not answer in time; what it "
 			  "still held is lost");
