@@ -2,16 +2,16 @@
 /*
  * What an NVTX push and pop cost the program, in four states: without an
  * injection library, with libgputrace.so loaded but no window open, with
- * GPUTRACE_START=off where CUDA is in use, and while recording.  The program runs itself once for each.  A run measures bursts
- * that fit the thread's ring (128 KiB, about 112 bytes a pair), with pauses in
- * which the writer drains it, and reports the median burst.  The first pairs
- * of a burst are not counted: they pay for the core's waking up, which has
- * nothing to do with NVTX; the ring's memory stays as cold as the writer has
- * left it on its core.
+ * GPUTRACE_START=off where CUDA is in use, and while recording.  The program
+ * runs itself once for each.  A run measures bursts that fit the thread's ring
+ * (128 KiB, about 112 bytes a pair), with pauses in which the writer drains
+ * it, and reports the median burst.  The first pairs of a burst are not
+ * counted: they pay for the core's waking up, which has nothing to do with
+ * NVTX; the ring's memory stays as cold as the writer has left it on its core.
  *
- * The recording state needs CUDA: the real driver where there is a GPU, else
- * the simulated one beside this program.  "lost" is what the trace says was
- * lost; it must be 0, or the bursts did not record.
+ * The states with CUDA need it: the real driver where there is a GPU, else the
+ * simulated one beside this program.  "lost" is what the trace says was lost;
+ * it must be 0, or the bursts did not record.
  */
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
