@@ -46,7 +46,13 @@ static void say_summary(void)
 	writer_summary(&summary);
 	for (int i = 0; i < LOSS_NR; i++)
 		lost += loss_get(i);
-	if (summary.path[0] && summary.kernels_gone)
+	if (summary.is_recorder)
+		log_queue(LOG_WARN, "flight recorder: %llu kernels, %llu lost; "
+			  "%s%s", (unsigned long long)summary.kernels,
+			  (unsigned long long)lost, summary.path[0] ?
+			  "the last dump is " : "no dump was asked for, "
+			  "nothing is on disk", summary.path);
+	else if (summary.path[0] && summary.kernels_gone)
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu in no file, %llu "
 			  "lost in all", summary.path,
 			  (unsigned long long)summary.kernels,
