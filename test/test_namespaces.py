@@ -14,7 +14,8 @@ import tempfile
 import time
 
 import pytest
-from tracing import BUILD, LIBRARY, SANITIZED, Trace, environment, judge
+from tracing import (BUILD, LIBRARY, ROOT, SANITIZED, Trace, environment,
+                     judge)
 
 USER, STRANGER = 12345, 12346
 
@@ -299,9 +300,9 @@ def mirror():
 
 @functools.cache
 def fetched(release, *packages):
-    """Packages of a release of Debian, unpacked, once a build: the folder,
+    """Packages of a release of Debian, unpacked, once: the folder,
     or why not."""
-    folder = BUILD / "debian" / release
+    folder = ROOT / "build" / "debian" / release
     if (folder / "root").is_dir():
         return folder / "root"
     if not mirror():
