@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/nvtx.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -341,6 +342,13 @@ struct version_table {
 	void (*set_injection_version)(uint32_t version);
 };
 
+static _Atomic bool is_attached;
+
+bool nvtx_is_attached(void)
+{
+	return atomic_load(&is_attached);
+}
+
 int nvtx_attach(void *get_export_table)
 {
 	export_table_fn get = (export_table_fn)get_export_table;
@@ -351,6 +359,7 @@ int nvtx_attach(void *get_export_table)
 
 	if (!callbacks || callbacks->size < sizeof *callbacks)
 		return 0;
+	atomic_store(&is_attached, true);
 	if (version && version->size >= sizeof *version)
 		version->set_injection_version(NVTX_VERSION);
 	for (const struct nvtx_call *call = calls; call->function; call++)
@@ -369,9 +378,11 @@ void nvtx_select_domains(const char *globs)
 size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 		  size_t size)
 {
-	size_t used = open_ranges_copy(thread_ranges(thread), epoch, buffer,
-				       size);
+	size_t used;
 
+	if (nvtx_is_muted())
+		return 0;
+	used = open_ranges_copy(thread_ranges(thread), epoch, buffer, size);
 	for (size_t at = 0; at < used; ) {
 		struct range_record *record =
 			(void *)((uint8_t *)buffer + at);
@@ -385,5 +396,5 @@ size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 
 size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size)
 {
-	return started_ranges_copy(epoch, buffer, size);
+	return nvtx_is_muted() ? 0 : started_ranges_copy(epoch, buffer, size);
 }

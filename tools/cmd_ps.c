@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/control.h"
 #include "tools/gputrace.h"
 #include "tools/options.h"
 #include "tools/table.h"
@@ -182,7 +183,7 @@ static int list(const char *root, const struct target_choice *choice,
 	int err = look_init(&machine, root), status = STATUS_DONE;
 
 	if (!err)
-		err = targets_find(&machine, choice, NULL, &found);
+		err = targets_find(&machine, choice, control_ask_state, &found);
 	if (!err)
 		status = drop_unknown(&found);
 	if (!err)

@@ -190,7 +190,7 @@ static void remember(struct trace *trace, struct cpu_thread *thread,
 	slot->lane = lane;
 	slot->correlation = call->correlation;
 	slot->cbid = (uint16_t)call->cbid;
-	slot->part = (uint8_t)trace->part;
+	slot->serial = (uint8_t)trace->serial;
 	slot->flags = (uint8_t)(flags | (call->is_runtime ? CALL_RUNTIME : 0));
 	slot->node = range_at(&trace->ranges, thread, call->start_ns);
 	slot->node_turn = trace->ranges.nodes[slot->node].turn;

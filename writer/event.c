@@ -101,6 +101,7 @@ void windows_refresh(struct trace *trace)
 		window = &trace->windows[trace->nr_windows];
 		if (window_get(++trace->windows_seen, window))
 			trace->nr_windows++;
+		output_window_opened(trace, trace->windows_seen);
 	}
 }
 

@@ -60,6 +60,13 @@ static inline void sink_close(struct sink *sink)
  * `replace`.  The file is there from the first commit on.  NULL: *error. */
 struct sink *sink_file_create(const char *path, int replace, int *error);
 
+/* A regular file, open for reading and writing, from its begin (sink_fd.c).
+ * It is complete after sink_close(), which closes `fd` unless it was disowned.
+ * NULL: *error, and `fd` is the caller's.
+ * Context: a thread in whose table `fd` is; then the writer's. */
+struct sink *sink_fd_create(int fd, int *error);
+void sink_fd_disown(struct sink *sink);
+
 /* Compresses into `below`, which it owns.  NULL: without memory. */
 struct sink *sink_gz_create(struct sink *below);
 

@@ -12,6 +12,7 @@
 #include "collector/watch.h"
 #include "collector/window.h"
 #include "writer/correlate.h"
+#include "writer/file.h"
 #include "writer/json.h"
 #include "writer/names.h"
 #include "writer/objects.h"
@@ -33,11 +34,6 @@
 struct kernel_shapes;
 struct api_shapes;
 struct pending;
-struct part;
-
-struct tally {
-	uint64_t events, kernels;
-};
 
 enum {
 	/* A program that opens one for each step of 1 ms: 4 s of them. */
@@ -61,17 +57,15 @@ struct trace {
 	struct bytes out;               /* events not yet in the sink */
 	struct bytes tail;
 	struct bytes scratch;
-	struct sink *sink;              /* NULL: not yet, or no more */
 	/* For tests and benchmarks: a sink that is no file. */
 	struct sink *(*open_sink)(struct trace *trace);
-	char path[4096];                /* of the part that is written */
-	char first_path[4096];
-	bool is_pattern;                /* never takes another run's place */
-	bool is_null;                   /* /dev/null: nothing is kept */
-	bool is_stopped;                /* no output any more */
-	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
+	struct file common, own;        /* own: of one window, or empty */
+	struct file *file;              /* the one that is written */
+	uint32_t serial;                /* grows with each file and part */
+	char last_path[4096];           /* of the last that was committed */
+	uint64_t last_bytes;
+	bool has_own_files;             /* %w: one for each window */
 	bool lacks_memory;              /* and that is said */
-	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;
 	struct cpu_threads threads;
@@ -86,6 +80,11 @@ struct trace {
 	struct window windows[WINDOWS_KEPT];    /* oldest first */
 	uint32_t nr_windows, windows_seen;
 	uint64_t forgotten_ns;          /* the end of those before */
+	uint32_t nr_complete;           /* of which all is in a file */
+	struct begun {                  /* what was when the next opened */
+		struct tally made, gone;
+		uint64_t lost;
+	} begun;
 	uint32_t epoch;                 /* drain.c: of the open ranges */
 	uint32_t epoch_seen;            /* of `windows` */
 
@@ -93,15 +92,11 @@ struct trace {
 	uint32_t batch;                 /* for nest_place() */
 	uint32_t api_cycle;             /* the last in which a call came */
 	uint64_t next_arrow;
-	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
+	uint64_t nr_events, nr_kernels, nr_before_launch;
 	/* output.c: of nr_events and nr_kernels, those in the sink; those in a
 	 * file as it is seen, or counted as lost; those that are in no file. */
 	struct tally offered, settled, gone;
-	struct part *parts;             /* the newest: output.c */
-	size_t tail_len;                /* of the last commit */
-	size_t tail_own;                /* where in it our own object begins */
 	bool has_said_small;            /* that max_size is too small */
-	bool has_new;                   /* since the last commit */
 	struct unfinished unfinished[UNFINISHED_MAX];
 	uint32_t nr_pauses;             /* that are in the file */
 
@@ -186,7 +181,7 @@ void event_counter(struct trace *trace, uint32_t pid, const char *name,
 
 /* ---- output.c ---- */
 
-/* The last files by number.  Returns 0 or -ENOMEM. */
+/* Returns 0 or -ENOMEM. */
 int output_init(struct trace *trace);
 void output_fini(struct trace *trace);
 
@@ -195,6 +190,14 @@ void output_fini(struct trace *trace);
 void output_offer(struct trace *trace);
 /* Brings the visible file up to date. */
 void output_commit(struct trace *trace, bool is_last);
+
+/* Window `n` has opened: its events go where they belong.  Before any of
+ * them is written. */
+void output_window_opened(struct trace *trace, uint32_t n);
+/* All up to window `n` are written, and nothing is open: their file is brought
+ * up to date, or gets its last form, and who waits for them is told.  is_end:
+ * no other will come. */
+void output_windows_done(struct trace *trace, uint32_t n, bool is_end);
 
 /* ---- encode_*.c ---- */
 

@@ -61,6 +61,11 @@ int writer_finish(uint64_t deadline_ns);
  * writer_finish() returns.  Context: attach, once. */
 void writer_on_finished(void (*call)(void));
 
+/* Has `call` called once on the writer's thread, before its next look: a thread
+ * started there shares the writer's table of descriptors (own_thread.h).
+ * Context: attach, after writer_start(). */
+void writer_call(void (*call)(void));
+
 /* What the last line on stderr says. */
 struct writer_summary {
 	char path[4096];        /* of the last file; empty if none was made */
@@ -91,13 +96,22 @@ struct writer_result {
 	uint32_t unfinished;    /* launches that never finished */
 };
 
-/* The next window that opens has a file of its own.  0 or -errno: -ENOSYS for
- * /dev/null, -EBUSY while an older window has not settled.
- * Context: any thread, before the window opens. */
+/* The next window that opens has a file of its own; NULL takes that back.
+ * 0: a descriptor is the writer's now, which closes it when the file is
+ * complete (after NULL it is the caller's again).  Or -errno: -EBUSY while a
+ * window is open or an older one is not complete (writer_wait_window()),
+ * -EINVAL for a relative path, or a descriptor that is no regular file open
+ * for reading and writing without O_APPEND, -ENOSYS for a name made from
+ * /dev/null, -ESRCH without a writer.
+ * A window that opens before the one before it is complete shares its file.
+ * Context: any thread, before the window opens; `fd` is in its table. */
 int writer_set_target(const struct writer_target *target);
 
-/* Waits until all of window `n` is in its file and that is complete.  0 or
- * -ETIMEDOUT.  Context: our own threads, not the writer's. */
+/* Waits until all of window `n` is in its file and that is complete.  What it
+ * lost, or why there is no file, is in the result; windows that shared a file
+ * before they were complete are counted together.  0, -ETIMEDOUT, or -ENOENT:
+ * it is older than the last 64, or will not be complete since the writer has
+ * ended.  Context: our own threads, not the writer's. */
 int writer_wait_window(uint32_t n, uint64_t deadline_ns,
 		       struct writer_result *result);
 

@@ -79,7 +79,8 @@ static struct sink *open_memory(struct trace *trace)
 
 	MUST(memory);
 	memory->sink.ops = &ops;
-	snprintf(trace->path, sizeof(trace->path), "/a/part%u", trace->part);
+	snprintf(trace->file->path, sizeof(trace->file->path), "/a/part%u",
+		 trace->file->part);
 	return &memory->sink;
 }
 
