@@ -156,7 +156,7 @@ static const char *const sure[] = {
 	"strrchr", "strspn", "strstr", "snprintf", "sprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
 	"__libc_current_sigrtmin", "__libc_current_sigrtmax",
-	"pthread_self", "vsnprintf",
+	"pthread_self", "strerror", "vsnprintf",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
 	"pthread_testcancel",
