@@ -38,6 +38,11 @@ struct nvtx_domain *nvtx_default_domain(void);
  * Context: any application thread, perhaps several at once. */
 int nvtx_attach(void *get_export_table);
 
+/* The same from the two tables themselves: NvtxExportTableCallbacks, and
+ * NvtxExportTableVersionInfo or NULL.  The program's threads may be calling
+ * meanwhile.  Context: any thread. */
+void nvtx_fill(const void *callbacks, const void *version);
+
 /* Only these domains are recorded (comma-separated globs; NULL: all).
  * Context: attach, once, before the first nvtx_attach(). */
 void nvtx_select_domains(const char *globs);
