@@ -17,6 +17,7 @@
 #include "collector/thread.h"
 #include "inject/configuration.h"
 #include "inject/ending.h"
+#include "inject/environment.h"
 #include "inject/other_tool.h"
 #include "writer/writer.h"
 
@@ -80,6 +81,7 @@ static void in_child(void)
 static void prepare(void)
 {
 	clock_init();
+	environment_seal();
 	configuration_read(&configuration);
 	log_init(configuration.log_level, configuration.log_file);
 	thread_limit(configuration.thread_bytes);
