@@ -82,9 +82,14 @@ def test_it_stays(tmp_path):
 
 
 def test_asleep(tmp_path):
-    done = late(LIBRARY, GPUTRACE_START="off", cwd=tmp_path)
+    """No thread of the program waits for it (the library gives up after a
+    second), and it takes little memory."""
+    done = late("--measure", LIBRARY, GPUTRACE_START="off", cwd=tmp_path)
     assert not own_lines(done.err)
     assert not list(tmp_path.iterdir())
+    assert done.did["load"]["us"] < 900000
+    assert done.did["gap"]["during us"] < 900000
+    assert done.did["memory"]["kB"] < 16384 or SANITIZED
 
 
 def test_profiler_api(tmp_path):

@@ -15,6 +15,9 @@
  *	--settings TEXT given to gputrace_attach() of the last one
  *	--pause         waits for a line on stdin before it loads
  *	--profiler      what comes after is between cuProfilerStart and Stop
+ *	--measure       another thread launches all the time: its longest gap
+ *	                between two launches, in 0.3 s before the load and
+ *	                during it; what memory the process has more
  *	--end WORD      exit (default), _exit, quick_exit, fork
  *
  * Shows: kernels before dlopen(LIBRARY) ("copy", not traced), kernels after
@@ -46,8 +49,9 @@
 static const char *users[MAX_USERS], *settings, *end = "exit";
 static int (*calls[MAX_USERS])(const char *name);
 static int nr_users, nr_threads, use_nvtx, use_graph, use_running;
-static int is_fresh, is_closed, is_paused, use_profiler;
+static int is_fresh, is_closed, is_paused, is_measured, use_profiler;
 static atomic_bool is_loaded, is_over;
+static atomic_int nr_outside;   /* threads that are out of their ranges */
 
 static struct gpu gpu;
 static CUstream stream;
@@ -101,9 +105,47 @@ static void *push_and_pop(void *argument)
 		if (getenv("LATE_IS_NOT_SET"))
 			TALLY("wrong", "environment", 1);
 	}
+	nr_outside++;
 	while (!is_over)
 		usleep(1000);
 	return NULL;
+}
+
+static _Atomic uint64_t longest_ns;
+
+static void *launch_and_measure(void *argument)
+{
+	uint64_t last_ns, ns;
+	CUstream own;
+	int i;
+
+	gpu_use(argument);
+	CU(cuStreamCreate, &own, CU_STREAM_NON_BLOCKING);
+	last_ns = now_ns();
+	for (i = 0; !is_over; i++) {
+		gpu_launch(argument, KERNEL_ADD, own, 1000);
+		ns = now_ns() - last_ns;
+		last_ns += ns;
+		if (ns > longest_ns)
+			longest_ns = ns;
+		if (i % 64 == 63) {
+			CU(cuStreamSynchronize, own);
+			last_ns = now_ns();
+		}
+	}
+	return NULL;
+}
+
+static long resident_kb(void)
+{
+	FILE *file = fopen("/proc/self/statm", "r");
+	long pages = 0;
+
+	if (file && fscanf(file, "%*s %ld", &pages) != 1)
+		pages = 0;
+	if (file)
+		fclose(file);
+	return pages * (sysconf(_SC_PAGESIZE) / 1024);
 }
 
 static void push_in(nvtxDomainHandle_t in, const char *text)
@@ -235,6 +277,31 @@ static void load(const char *path, const char *given)
 		wait_for_attach();
 }
 
+static void load_all(int nr, char **paths)
+{
+	uint64_t start_ns;
+	pthread_t thread;
+	long kb;
+	int i;
+
+	if (is_measured) {
+		pthread_create(&thread, NULL, launch_and_measure, &gpu);
+		pthread_detach(thread);
+		usleep(300000);
+		TALLY("gap", "before us", (long)(longest_ns / 1000));
+		longest_ns = 0;
+	}
+	kb = resident_kb();
+	start_ns = now_ns();
+	for (i = 0; i < nr; i++)
+		load(paths[i], i == nr - 1 ? settings : NULL);
+	if (is_measured) {
+		TALLY("load", "us", (long)((now_ns() - start_ns) / 1000));
+		TALLY("gap", "during us", (long)(longest_ns / 1000));
+		TALLY("memory", "kB", resident_kb() - kb);
+	}
+}
+
 static void after(void)
 {
 	if (is_fresh) {
@@ -289,6 +356,7 @@ static const struct option long_options[] = {
 	{ "close", no_argument, &is_closed, 1 },
 	{ "settings", required_argument, NULL, 's' },
 	{ "pause", no_argument, &is_paused, 1 },
+	{ "measure", no_argument, &is_measured, 1 },
 	{ "profiler", no_argument, &use_profiler, 1 },
 	{ "end", required_argument, NULL, 'e' },
 	{ NULL, 0, NULL, 0 },
@@ -339,10 +407,10 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		getchar();
 	}
-	for (i = optind; i < argc; i++)
-		load(argv[i], i == argc - 1 ? settings : NULL);
+	load_all(argc - optind, argv + optind);
 	is_loaded = true;
-	usleep(nr_threads ? 20000 : 0); /* they come out of their ranges */
+	while (nr_outside < nr_threads)
+		usleep(1000);
 	after();
 	is_over = true;
 	for (i = 0; i < nr_threads; i++)
