@@ -206,18 +206,24 @@ static void finish(struct trace *trace)
 	requests_end();
 }
 
+/* Somebody waits for the next look. */
+static bool is_awaited(const struct trace *trace, const struct due *due)
+{
+	return atomic_load(&writer.must_finish) ||
+		activity_flushes() != due->flushes ||
+		settled_windows(trace, window_epoch()) || dump_is_due(trace);
+}
+
 /* Sleeps until the next look is due, or buffers have come; false when it is
  * time to finish. */
-static bool wait_for_next(const struct trace *trace,
-			  const struct due *due)
+static bool wait_for_next(const struct trace *trace, const struct due *due)
 {
+	uint32_t seen = activity_arrivals();
 	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
 		POLL_CLOSED_MS;
 
-	if (!atomic_load(&writer.must_finish) &&
-	    activity_flushes() == due->flushes &&
-	    !settled_windows(trace, window_epoch()) && !dump_is_due(trace))
-		activity_wait(poll_ms * NS_PER_MS);
+	if (!is_awaited(trace, due))
+		activity_wait(seen, poll_ms * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
 
