@@ -21,6 +21,10 @@ enum {
 	POLL_MS = 10,
 	/* No window: only leftovers come. */
 	POLL_CLOSED_MS = 100,
+	/* And after a while not even these, but for names, which are few, and
+	 * threads that come and go (thread.c wakes us where they are many). */
+	POLL_ASLEEP_MS = 60000,
+	ASLEEP_AFTER_MS = 1000,
 	/* Buffers of activities that wait before they are worked on early:
 	 * 75,000 kernels, some 30 ms of work. */
 	WAITING_MAX = 16 << 20,
@@ -33,6 +37,7 @@ static struct {
 	struct writer_summary summary;
 	_Atomic uint32_t must_finish, has_finished;
 	void (*on_finished)(void);
+	void (*_Atomic call)(void);     /* writer_call() */
 	bool is_running;
 	struct trace *trace;            /* the thread's own */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -90,6 +95,7 @@ static void write_out(struct trace *trace)
 struct due {
 	uint32_t flushes;
 	uint64_t written_ns;
+	uint64_t busy_ns;       /* a window was open, or not settled */
 };
 
 static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
@@ -209,32 +215,54 @@ static void finish(struct trace *trace)
 /* Somebody waits for the next look. */
 static bool is_awaited(const struct trace *trace, const struct due *due)
 {
-	return atomic_load(&writer.must_finish) ||
+	return atomic_load(&writer.must_finish) || atomic_load(&writer.call) ||
 		activity_flushes() != due->flushes ||
 		settled_windows(trace, window_epoch()) || dump_is_due(trace);
 }
 
+static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
+{
+	uint32_t epoch = window_epoch();
+	uint64_t now_ns = clock_now_ns();
+
+	if (window_is_open(epoch) || window_settled() < epoch / 2)
+		due->busy_ns = now_ns;
+	if (window_is_open(epoch))
+		return POLL_MS;
+	return now_ns - due->busy_ns > ASLEEP_AFTER_MS * NS_PER_MS +
+		2 * flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
+}
+
 /* Sleeps until the next look is due, or buffers have come; false when it is
  * time to finish. */
-static bool wait_for_next(const struct trace *trace, const struct due *due)
+static bool wait_for_next(const struct trace *trace, struct due *due,
+			  uint64_t flush_ns)
 {
 	uint32_t seen = activity_arrivals();
-	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
-		POLL_CLOSED_MS;
 
 	if (!is_awaited(trace, due))
-		activity_wait(seen, poll_ms * NS_PER_MS);
+		activity_wait(seen, poll_ms(due, flush_ns) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
+}
+
+static void make_call(void)
+{
+	void (*call)(void) = atomic_exchange(&writer.call, NULL);
+
+	if (call)
+		call();
 }
 
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
-	struct due due = { activity_flushes(), clock_now_ns() };
+	uint64_t flush_ns = trace->options.flush_ns, now_ns = clock_now_ns();
+	struct due due = { activity_flushes(), now_ns, now_ns };
 
 	log_be_carried();
 	(void)own_thread_part_files();
-	while (wait_for_next(trace, &due)) {
+	while (wait_for_next(trace, &due, flush_ns)) {
+		make_call();
 		look(trace, &due);
 		if (dump_is_due(trace))
 			serve_dump(trace);
@@ -302,6 +330,12 @@ int writer_finish(uint64_t deadline_ns)
 	}
 	writer.is_running = false;
 	return 0;
+}
+
+void writer_call(void (*call)(void))
+{
+	atomic_store(&writer.call, call);
+	activity_wake();
 }
 
 void writer_on_finished(void (*call)(void))

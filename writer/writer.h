@@ -61,6 +61,11 @@ int writer_finish(uint64_t deadline_ns);
  * writer_finish() returns.  Context: attach, once. */
 void writer_on_finished(void (*call)(void));
 
+/* Has `call` called once on the writer's thread, before its next look: a thread
+ * started there shares the writer's table of descriptors (own_thread.h).
+ * Context: attach, after writer_start(). */
+void writer_call(void (*call)(void));
+
 /* What the last line on stderr says. */
 struct writer_summary {
 	char path[4096];        /* of the last file; empty if none was made */
