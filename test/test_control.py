@@ -10,7 +10,7 @@ import time
 
 import pytest
 from control import Client, Server, starttime, until
-from tracing import BUILD, SANITIZED, Trace, judge, run
+from tracing import BUILD, LIBRARY, SANITIZED, Trace, judge, run
 
 
 @pytest.fixture(scope="module", name="server")
@@ -508,6 +508,53 @@ def test_capture_of_two(server, tmp_path, gputrace):
     assert abs(begun[0] - begun[1]) < 5_000_000_000
     for pid in (server.pid, other.pid):
         assert check(tmp_path / ("two-%d.json" % pid)).slices("kernel")
+
+
+def test_a_descriptor_that_may_not_be_passed(tmp_path, gputrace):
+    """Then by the process's folder, where nothing is left."""
+    (tmp_path / "out").mkdir()
+    with Server(tmp_path, GPUTRACE_OUT=tmp_path / "out" / "t.json",
+                LD_PRELOAD="%s:%s" % (LIBRARY, BUILD / "shim" / "nofds.so")
+                ) as server:
+        server.client().close()
+        for path in (tmp_path / "c.json", tmp_path / "c.json.gz"):
+            done = gputrace("capture", server.pid, "-d", "50ms", "-o", path)
+            assert (done.status, done.out) == (0, "%s\n" % path), done.err
+            assert check(path).slices("kernel")
+        assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_dump_of_the_recorder(tmp_path, gputrace):
+    with Server(tmp_path, GPUTRACE_START="now",
+                GPUTRACE_RECORDER=5) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 100)
+        assert server.state() == "recorder"
+        assert server.ask("start")["code"] == "busy"
+        for path in (tmp_path / "d.json", tmp_path / "d.json.gz"):
+            done = gputrace("dump", server.pid, "-o", path)
+            assert (done.status, done.out) == (0, "%s\n" % path), done.err
+            assert check(path).slices("kernel")
+        done = gputrace("dump", server.pid)
+        assert done.status == 0 and done.out.endswith(".json\n"), done.err
+        assert check(done.out.strip()).slices("kernel")
+        assert server.state() == "recorder"
+        assert gputrace("stop", server.pid).status == 0
+
+
+def test_dump_of_a_program_that_hangs(tmp_path, gputrace):
+    """What it hangs on is named, with its thread and range."""
+    with Server(tmp_path, "--kernels", 3, "--sync-ms", 600000,
+                GPUTRACE_START="now") as server:
+        server.client().close()
+        time.sleep(0.2)
+        path = tmp_path / "d.json"
+        done = gputrace("dump", server.pid, "-o", path)
+        assert (done.status, done.out) == (0, "%s\n" % path), done.err
+        assert "1 launch never finished" in done.err
+        line = done.err.splitlines()[-1]
+        assert "thread decode" in line and "range " in line and \
+            "stream " in line
+        assert Trace(path).slices("kernel")
 
 
 def test_commands_that_cannot(server, tmp_path, gputrace):
