@@ -127,10 +127,9 @@ static pthread_barrier_t barrier;
 static void *work_beside(void *argument)
 {
 	gpu_use(&gpu);
-	pthread_barrier_wait(&barrier);
 	nvtxRangePushA("work");
-	gpu_launch(&gpu, KERNEL_SILU, NULL, 2000);
 	pthread_barrier_wait(&barrier);
+	gpu_launch(&gpu, KERNEL_SILU, NULL, 2000);
 	CU(cuCtxSynchronize);
 	pthread_barrier_wait(&barrier);
 	nvtxRangePop();
