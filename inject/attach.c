@@ -18,6 +18,7 @@
 #include "collector/thread.h"
 #include "inject/capture.h"
 #include "inject/configuration.h"
+#include "inject/control.h"
 #include "inject/ending.h"
 #include "inject/marks.h"
 #include "inject/other_tool.h"
@@ -80,6 +81,7 @@ static void in_child(void)
 		return;
 	atomic_store(&state, DEAD);
 	ending_forget();
+	control_forget();
 	capture_forget();
 	timer_forget();
 	signals_forget();
@@ -180,6 +182,18 @@ static void say_whose_nvtx(void)
 			 "names %s", other);
 }
 
+static void open_control(void)
+{
+	const struct control_options options = {
+		.out = configuration.writer.out,
+		.start = configuration.in_force[SETTING_START].value,
+		.rank = configuration.writer.rank,
+	};
+
+	if (configuration.wants_control)
+		control_start(&options);
+}
+
 static void attach_now(void)
 {
 	uint32_t off = OFF;
@@ -200,6 +214,7 @@ static void attach_now(void)
 	ending_arm();
 	arm_starters();
 	marks_catch_up();
+	open_control();
 }
 
 /* On the program's thread: errno is kept, and a cancellation of the thread does

@@ -18,7 +18,7 @@
 #define SETTINGS(X) \
 	X(OUT, "GPUTRACE_OUT", "out", TEXT, "gputrace-%h-%p.json", \
 	  "file to write; %p pid, %h host, %r rank,\n" \
-	  "%n program, %t start time") \
+	  "%n program, %t start time, %w window") \
 	X(TRACE, "GPUTRACE_TRACE", "trace", SOURCES, "cuda,nvtx", \
 	  "what to record: cuda, nvtx, memory, uvm") \
 	X(API, "GPUTRACE_API", "api", API, "essential", \
