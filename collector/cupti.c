@@ -281,10 +281,14 @@ static void complete_stop(void)
 
 static void complete_finish(void)
 {
-	if (atomic_load(&is_on) && atomic_load(&place) != ASIDE) {
+	bool is_ours = atomic_load(&place) != ASIDE;
+
+	/* Also where all is off: a launch between the last flush of a stop and
+	 * its end took a buffer. */
+	if (is_ours && (atomic_load(&is_on) || pool_outstanding()))
 		flush_forced(50 * LOOK_NS);
+	if (is_ours && atomic_load(&is_on))
 		cupti_kinds_disable();
-	}
 	atomic_store(&is_on, 0);
 	cupti_give_way();
 	loss_add(LOSS_BUFFERS_LOST, pool_outstanding());
