@@ -35,6 +35,18 @@ static void toggle(void)
 		start_window(BY_SIGNAL);
 }
 
+static void say_dump(const struct writer_result *result)
+{
+	if (result->unfinished)
+		log_line(LOG_WARN, "%s: dumped, %llu kernels; %u never "
+			 "finished", result->path,
+			 (unsigned long long)result->kernels,
+			 result->unfinished);
+	else
+		log_line(LOG_WARN, "%s: dumped, %llu kernels", result->path,
+			 (unsigned long long)result->kernels);
+}
+
 static void dump(void)
 {
 	static const struct writer_target target = { .fd = -1 };
@@ -46,8 +58,7 @@ static void dump(void)
 			 sizeof why))
 		log_line(LOG_WARN, "%s", why);
 	else
-		log_line(LOG_WARN, "%s: dumped, %llu kernels", result.path,
-			 (unsigned long long)result.kernels);
+		say_dump(&result);
 }
 
 /* True once for each time that is set. */
