@@ -82,6 +82,8 @@ static int open_folder(const char *path)
 	/* A umask may have taken our own rights away. */
 	if (!mkdir(path, 0700))
 		(void)chmod(path, 0700);
+	else if (errno != EEXIST)
+		return -errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;

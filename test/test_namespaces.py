@@ -474,7 +474,7 @@ def test_nothing_to_write_to(contain):
     while "socket" not in c.said() and time.monotonic() < deadline:
         time.sleep(0.02)
     [line] = [l for l in c.said().splitlines() if "socket" in l]
-    assert "/tmp/gputrace-0" in line
+    assert "/tmp/gputrace-0: read-only" in line
     done = c.command("capture", c.pid, "-d", "0.1s", "-o",
                      c.folder / "t.json")
     assert done.returncode == 3 and "read-only" in done.stderr
