@@ -37,7 +37,7 @@ wanted=$(sed -n 's/^\t\t\([A-Za-z0-9_]*\);/\1/p' inject/exports.map | sort)
 
 # musl takes LD_PRELOAD too, and ends a program for a symbol that it misses.
 glibcs=$($nm -D --undefined-only "$library" | grep ' U ' | grep -oE \
-	'(__cxa_at_quick_exit|__register_atfork|dlvsym|gnu_get_libc_version|__libc_[a-z_]*|__isoc[a-z0-9_]*|[a-z_]*_chk|[a-z]*64)@')
+	'(__cxa_at_quick_exit|__register_atfork|dlvsym|gnu_get_libc_version|__libc_single_threaded|__isoc[a-z0-9_]*|[a-z_]*_chk|[a-z]*64)@')
 [ -z "$glibcs" ] || fail "musl has no: $glibcs"
 
 # A guest does not end its host, nor speak on its stdout.

@@ -15,6 +15,7 @@ enum {
 	CGROUP_MAX = 64 << 10,
 	MOUNTS_MAX = 8 << 20,           /* some 50,000 mounts */
 	COMMAND_BYTES = 512,            /* made plain it is 4 times that */
+	EXEC_MS = 20,                   /* more than one takes */
 };
 
 static const char *const states[] = {
@@ -319,11 +320,27 @@ static void fill(const struct look *machine, const struct process *p,
 	name_socket(machine, p, t);
 }
 
+/* In the middle of an exec a process has no maps and looks as if it had
+ * ended. */
+static struct process *read_patiently(const struct look *machine, long pid,
+				      char *why, size_t size)
+{
+	struct process *p = process_read(machine, pid, why, size);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/exe", pid);
+	for (int i = 0; !p && i < EXEC_MS && look_has(machine, path); i++) {
+		usleep(1000);
+		p = process_read(machine, pid, why, size);
+	}
+	return p;
+}
+
 void target_read(const struct look *machine, long pid, target_ask *ask,
 		 struct target *t)
 {
 	char why[192];
-	struct process *p = process_read(machine, pid, why, sizeof(why));
+	struct process *p = read_patiently(machine, pid, why, sizeof(why));
 
 	memset(t, 0, sizeof(*t));
 	t->pid = t->inner_pid = pid;
