@@ -46,6 +46,11 @@ bool nvtx_is_attached(void);
  * in any case.  Context: between two windows. */
 void nvtx_mute(bool is_muted);
 
+/* As nvtx_attach(), from the two tables themselves:
+ * NvtxExportTableCallbacks, and NvtxExportTableVersionInfo or NULL.  The
+ * program's threads may be calling meanwhile.  Context: any thread. */
+void nvtx_fill(const void *callbacks, const void *version);
+
 /* Only these domains are recorded (comma-separated globs; NULL: all).
  * Context: attach, once, before the first nvtx_attach(). */
 void nvtx_select_domains(const char *globs);

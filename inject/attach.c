@@ -20,6 +20,7 @@
 #include "inject/configuration.h"
 #include "inject/control.h"
 #include "inject/ending.h"
+#include "inject/environment.h"
 #include "inject/marks.h"
 #include "inject/other_tool.h"
 #include "inject/schedule.h"
@@ -94,6 +95,7 @@ static void in_child(void)
 static void prepare(void)
 {
 	clock_init();
+	environment_seal();
 	configuration_read(&configuration);
 	log_init(configuration.log_level, configuration.log_file);
 	thread_limit(configuration.thread_bytes);

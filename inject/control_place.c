@@ -77,14 +77,17 @@ static int find_place(struct place *place)
 static int open_folder(const char *path)
 {
 	struct stat st;
-	int fd;
+	int fd, made = mkdir(path, 0700) ? -errno : 0;
 
 	/* A umask may have taken our own rights away. */
-	if (!mkdir(path, 0700))
+	if (!made)
 		(void)chmod(path, 0700);
 	else if (errno != EEXIST)
 		return -errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* Not there: why it could not be made is the reason. */
+	if (fd < 0 && errno == ENOENT && made)
+		return made;
 	if (fd < 0)
 		return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
 	if (fstat(fd, &st)) {

@@ -69,7 +69,13 @@ static void say_summary(void)
 		return;
 	writer_summary(&summary);
 	lost = add_up(causes, sizeof causes);
-	if (summary.path[0] && summary.kernels_gone)
+	if (summary.is_recorder)
+		log_queue(LOG_WARN, "flight recorder: %llu kernels, %llu "
+			  "lost%s; %s%s", (unsigned long long)summary.kernels,
+			  lost, causes, summary.path[0] ?
+			  "the last dump is " : "no dump was asked for, "
+			  "nothing is on disk", summary.path);
+	else if (summary.path[0] && summary.kernels_gone)
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu in no file, %llu "
 			  "lost in all%s", summary.path,
 			  (unsigned long long)summary.kernels,

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "inject/environment.h"
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "collector/wait.h"
 
 /* 16 KiB hold three paths of PATH_MAX and all settings. */
 #define KEPT_BYTES 16384
@@ -15,6 +19,12 @@ static struct {
 } entries[KEPT_NAMES];
 static size_t nr_entries, nr_bytes;
 static int is_cut;
+
+enum { OPEN, PUTTING, SEALED };
+static _Atomic uint32_t state;
+
+enum { SEAL_LOOKS = 100 };
+#define SEAL_WAIT_NS 1000000u
 
 static const char *const prefixes[] = {
 	"GPUTRACE_", "LD_PRELOAD=", "CUDA_INJECTION64_PATH=",
@@ -34,23 +44,40 @@ static int is_ours(const char *entry)
 	return 0;
 }
 
-static void keep(const char *entry)
+static size_t find(const char *name, size_t len)
 {
-	const char *equals = strchr(entry, '=');
-	size_t size = strlen(entry) + 1;
+	size_t i = 0;
+
+	while (i < nr_entries && (strncmp(entries[i].name, name, len) ||
+				  entries[i].name[len]))
+		i++;
+	return i;
+}
+
+/* "NAME=VALUE" of that length.  Of two in the environment the first counts,
+ * as for getenv(). */
+static void keep(const char *entry, size_t len, bool replace)
+{
+	const char *equals = memchr(entry, '=', len);
 	char *copy = kept + nr_bytes;
+	size_t at;
 
 	if (!equals)
 		return;
-	if (nr_entries == KEPT_NAMES || size > KEPT_BYTES - nr_bytes) {
+	at = find(entry, (size_t)(equals - entry));
+	if (at < nr_entries && !replace)
+		return;
+	if (at == KEPT_NAMES || len + 1 > KEPT_BYTES - nr_bytes) {
 		is_cut = 1;
 		return;
 	}
-	memcpy(copy, entry, size);
+	memcpy(copy, entry, len);
+	copy[len] = 0;
 	copy[equals - entry] = 0;
-	entries[nr_entries].name = copy;
-	entries[nr_entries++].value = copy + (equals - entry) + 1;
-	nr_bytes += size;
+	entries[at].name = copy;
+	entries[at].value = copy + (equals - entry) + 1;
+	nr_entries += at == nr_entries;
+	nr_bytes += len + 1;
 }
 
 void environment_keep(void)
@@ -59,15 +86,42 @@ void environment_keep(void)
 		return;
 	for (char **entry = environ; entry && *entry; entry++)
 		if (is_ours(*entry))
-			keep(*entry);
+			keep(*entry, strlen(*entry), false);
+}
+
+bool environment_put(const char *lines)
+{
+	uint32_t open = OPEN;
+	size_t len;
+
+	if (!atomic_compare_exchange_strong(&state, &open, PUTTING))
+		return false;
+	for (; *lines; lines += len + (lines[len] == '\n')) {
+		len = strcspn(lines, "\n");
+		if (!strncmp(lines, "GPUTRACE_", 9))
+			keep(lines, len, true);
+	}
+	atomic_store(&state, OPEN);
+	return true;
+}
+
+void environment_seal(void)
+{
+	uint32_t open = OPEN;
+
+	/* A debugger may hold who is putting. */
+	for (int i = 0; i < SEAL_LOOKS && !atomic_compare_exchange_strong(
+			&state, &open, SEALED) && open == PUTTING; i++) {
+		open = OPEN;
+		wait_change(&state, PUTTING, SEAL_WAIT_NS);
+	}
 }
 
 const char *environment_get(const char *name)
 {
-	for (size_t i = 0; i < nr_entries; i++)
-		if (!strcmp(entries[i].name, name))
-			return entries[i].value;
-	return NULL;
+	size_t at = find(name, strlen(name));
+
+	return at < nr_entries ? entries[at].value : NULL;
 }
 
 const char *environment_own(size_t n)

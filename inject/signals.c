@@ -20,8 +20,10 @@ static void note(int number)
 
 void signals_install(int number, uint32_t wishes, const char *setting)
 {
-	struct sigaction before, ours = { .sa_handler = note,
-					  .sa_flags = SA_RESTART };
+	/* Go's threads have small stacks, and another one for signals. */
+	struct sigaction before, ours = {
+		.sa_handler = note, .sa_flags = SA_RESTART | SA_ONSTACK,
+	};
 
 	if (!number)
 		return;

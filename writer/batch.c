@@ -3,6 +3,7 @@
 
 #include "collector/loss.h"
 #include "writer/items.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 /*

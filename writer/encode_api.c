@@ -135,6 +135,7 @@ static void write_slice(struct trace *trace, const struct api_call *call,
 		bytes_end(&trace->out, json_put(to, JSON_END_ARGS));
 	lane->nr_events++;
 	trace->nr_events++;
+	event_ends(trace, call->end_ns);
 }
 
 /* Calls of a thread nest by nature; what does not, was told wrongly.  One

@@ -11,6 +11,7 @@
 
 #include "collector/loss.h"
 #include "writer/path.h"
+#include "writer/recorder.h"
 #include "writer/trace.h"
 
 enum {
@@ -123,6 +124,12 @@ static struct sink *open_first(const struct trace *trace, struct file *file,
 	file->given = NULL;
 	if (sink)
 		return sink;
+	if (file->kind == FILE_COMMON && trace->options.recorder_ns) {
+		file->is_recorder = true;
+		*error = -ENOMEM;
+		return sink_recorder_create(trace->options.recorder_ns,
+					    trace->options.recorder_bytes);
+	}
 	*error = name_file(trace, file);
 	if (*error)
 		return NULL;

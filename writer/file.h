@@ -25,11 +25,19 @@
 struct trace;
 struct part;
 
-enum file_kind { FILE_COMMON, FILE_WINDOW, FILE_DUMP };
-
 struct tally {
 	uint64_t events, kernels;
 };
+
+/* What is known of a run of events. */
+struct stretch {
+	uint64_t newest_ns;     /* no event ends later */
+	uint64_t arrow_ns;      /* the oldest launch that an arrow comes from;
+				 * UINT64_MAX: none */
+	struct tally tally;
+};
+
+enum file_kind { FILE_COMMON, FILE_WINDOW, FILE_DUMP };
 
 struct file {
 	enum file_kind kind;
@@ -42,6 +50,7 @@ struct file {
 	char first_path[PATH_MAX];
 	bool is_pattern;        /* never takes another run's place */
 	bool is_null;           /* /dev/null: nothing is kept */
+	bool is_recorder;       /* in memory: no head, no tail */
 	bool is_stopped;        /* no output any more */
 	bool has_new;           /* since the last commit */
 	int error;              /* why it stopped, -errno */
@@ -53,9 +62,11 @@ struct file {
 	uint64_t nr_bytes;      /* of the last commit; 0: it is not there */
 	size_t tail_len;        /* of the last commit */
 	size_t tail_own;        /* where in it our own object begins */
-	/* What other files hold, to be taken from the run's numbers; of a
-	 * dump: what it holds. */
+	/* What other files hold, to be taken from the run's numbers. */
 	struct tally elsewhere, gone_elsewhere;
+	/* Of a dump: what it reaches back, what came before. */
+	uint64_t span_ns;
+	struct tally forgotten;
 };
 
 /* keep: GPUTRACE_KEEP.  0 or -ENOMEM; file_fini() takes what there is. */

@@ -218,6 +218,24 @@ static void add_file(const struct trace *trace, struct bytes *out)
 			file->gone_elsewhere.kernels);
 }
 
+/* What a dump of the flight recorder reaches back. */
+static void add_recorder(const struct trace *trace, struct bytes *out)
+{
+	const struct file *file = trace->file;
+
+	if (file->kind != FILE_DUMP)
+		return;
+	json_key(out, "recorder");
+	json_open(out, '{');
+	json_member_u64(out, "dump", file->number);
+	json_member_u64(out, "span_ns", file->span_ns);
+	json_member_u64(out, "from_ns", file->begun_ns > trace->base_ns ?
+			file->begun_ns - trace->base_ns : 0);
+	json_member_u64(out, "forgotten_events", file->forgotten.events);
+	json_member_u64(out, "forgotten_kernels", file->forgotten.kernels);
+	json_close(out, '}');
+}
+
 static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 {
 	const struct writer_options *options = &trace->options;
@@ -245,6 +263,7 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());
 	add_file(trace, out);
+	add_recorder(trace, out);
 	json_member_u64(out, "before_launch", trace->nr_before_launch);
 	json_key(out, "finished");
 	json_bool(out, is_last);

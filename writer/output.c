@@ -4,6 +4,8 @@
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "writer/meta.h"
+#include "writer/output.h"
+#include "writer/recorder.h"
 #include "writer/requests.h"
 #include "writer/twin.h"
 
@@ -121,6 +123,8 @@ static bool open_sink(struct trace *trace)
 		stop(trace, error);
 		return false;
 	}
+	if (file->is_recorder)
+		return true;
 	file_begin_part(file, &trace->gone);
 	meta_head(trace, &head);
 	error = head.is_cut ? -ENOMEM : sink_append(file->sink, &head);
@@ -154,6 +158,13 @@ static bool commit_tail(struct trace *trace)
 
 static bool commit(struct trace *trace, bool is_last)
 {
+	if (trace->file->is_recorder) {
+		bytes_clear(&trace->tail);
+		(void)sink_commit(trace->file->sink, &trace->tail);
+		trace->file->has_new = false;
+		trace->settled = trace->offered;
+		return true;
+	}
 	bytes_clear(&trace->tail);
 	meta_tail(trace, &trace->tail, is_last);
 	if (!commit_tail(trace))
@@ -226,7 +237,18 @@ static bool is_full(struct trace *trace)
 		2 * piece_size(trace) + file->tail_len / 8;
 
 	return trace->options.max_size && !file->is_null &&
+	       !file->is_recorder &&
 	       need > size_limit(trace);
+}
+
+/* The flight recorder forgets by time. */
+static void note_stretch(struct trace *trace)
+{
+	struct stretch *stretch = &trace->stretch;
+
+	stretch->tally = difference(made(trace), trace->offered);
+	recorder_note(trace->file->sink, stretch);
+	*stretch = (struct stretch){ .arrow_ns = UINT64_MAX };
 }
 
 static void append(struct trace *trace)
@@ -244,12 +266,15 @@ static void append(struct trace *trace)
 	}
 	if (!open_sink(trace))
 		return;
+	if (file->is_recorder)
+		note_stretch(trace);
 	error = sink_append(file->sink, &trace->out);
 	if (!succeeds(trace, error)) {
 		stop(trace, error);
 		return;
 	}
-	file_count(file, difference(made(trace), trace->offered));
+	if (!file->is_recorder)
+		file_count(file, difference(made(trace), trace->offered));
 	trace->offered = made(trace);
 	file->has_new = true;
 	bytes_clear(&trace->out);
@@ -285,7 +310,7 @@ void output_commit(struct trace *trace, bool is_last)
 
 /* ---- Windows ---- */
 
-static uint64_t lost_so_far(void)
+uint64_t output_lost(void)
 {
 	uint64_t nr = 0;
 	enum loss cause;
@@ -340,6 +365,10 @@ void output_window_opened(struct trace *trace, uint32_t n)
 	struct writer_target target;
 	struct sink *given = NULL;
 
+	struct window window;
+
+	if (!trace->first_open_ns && window_get(n, &window))
+		trace->first_open_ns = window.open_ns;
 	/* The one before is not complete: it shares its file. */
 	if (n != trace->nr_complete + 1)
 		return;
@@ -347,10 +376,10 @@ void output_window_opened(struct trace *trace, uint32_t n)
 	if (trace->out.len && !trace->has_own_files)
 		output_commit(trace, false);
 	trace->begun = (struct begun){ trace->offered, trace->gone,
-				       lost_so_far() };
+				       output_lost() };
 	if (requests_take_target(n, &target, &given))
 		begin_own(trace, n, &target, given);
-	else if (trace->has_own_files)
+	else if (trace->has_own_files && !trace->options.recorder_ns)
 		begin_own(trace, n, NULL, NULL);
 }
 
@@ -363,12 +392,28 @@ static void tell(struct trace *trace, uint32_t n)
 	struct writer_result result = {
 		.error = file->error, .kernels = nr.kernels,
 		.events = nr.events, .bytes = file->nr_bytes,
-		.lost = lost_so_far() - begun->lost,
+		.lost = output_lost() - begun->lost,
 	};
 
 	if (file->nr_bytes)
 		memcpy(result.path, file->path, sizeof(result.path));
 	requests_done(trace->nr_complete + 1, n, &result);
+}
+
+void output_result(const struct trace *trace, struct writer_result *result)
+{
+	const struct file *file = trace->file;
+
+	*result = (struct writer_result){
+		.error = file->nr_bytes ? 0 : -ENODATA,
+		.kernels = trace->nr_kernels - trace->gone.kernels -
+			file->elsewhere.kernels,
+		.events = trace->nr_events - trace->gone.events -
+			file->elsewhere.events,
+		.bytes = file->nr_bytes, .lost = output_lost(),
+	};
+	if (file->nr_bytes)
+		memcpy(result->path, file->path, sizeof(result->path));
 }
 
 void output_windows_done(struct trace *trace, uint32_t n, bool is_end)

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_WRITER_SINK_H
 #define GPUTRACE_WRITER_SINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "writer/bytes.h"
@@ -69,6 +70,10 @@ void sink_fd_disown(struct sink *sink);
 
 /* Compresses into `below`, which it owns.  NULL: without memory. */
 struct sink *sink_gz_create(struct sink *below);
+
+bool sink_is_gz(const struct sink *sink);
+/* Appends what is a gzip member already. */
+int sink_gz_member(struct sink *sink, const void *member, size_t len);
 
 /* Counts and drops. */
 struct sink *sink_null_create(void);

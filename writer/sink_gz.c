@@ -149,3 +149,20 @@ struct sink *sink_gz_create(struct sink *below)
 	free(gz);
 	return NULL;
 }
+
+bool sink_is_gz(const struct sink *sink)
+{
+	return sink->ops == &gz_ops;
+}
+
+int sink_gz_member(struct sink *sink, const void *member, size_t len)
+{
+	struct sink_gz *gz = (struct sink_gz *)sink;
+
+	if (!gz->error)
+		gz->error = append_member(gz, gz->raw.data, gz->raw.len);
+	bytes_clear(&gz->raw);
+	if (!gz->error)
+		gz->error = gz->below->ops->append(gz->below, member, len);
+	return gz->error;
+}

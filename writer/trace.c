@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "writer/output.h"
 #include "writer/path.h"
 
 /* The trace begins one second before us: what the GPU was doing at attach may
@@ -130,6 +131,7 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	trace->start_ns = clock_now_ns();
 	trace->base_ns = trace->start_ns - BASE_BEFORE_NS;
 	trace->last_ns = UINT64_MAX;
+	trace->stretch.arrow_ns = UINT64_MAX;
 	trace->nr_complete = window_settled();
 	identify(trace);
 	err = copy_options(&trace->options, options);

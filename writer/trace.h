@@ -34,6 +34,7 @@
 struct kernel_shapes;
 struct api_shapes;
 struct pending;
+struct dump;
 
 enum {
 	/* A program that opens one for each step of 1 ms: 4 s of them. */
@@ -64,6 +65,10 @@ struct trace {
 	uint32_t serial;                /* grows with each file and part */
 	char last_path[4096];           /* of the last that was committed */
 	uint64_t last_bytes;
+	struct stretch stretch;         /* of `out`; its tally is unused */
+	struct dump *dump;              /* that is being written */
+	uint32_t nr_dumps;
+	uint64_t first_open_ns;         /* of all windows */
 	bool has_own_files;             /* %w: one for each window */
 	bool lacks_memory;              /* and that is said */
 
@@ -164,6 +169,19 @@ bool windows_hold(const struct trace *trace, uint64_t t_ns);
 
 /* ---- event.c: what all encoders share ---- */
 
+/* Each event tells its end; an arrow, or work without one, its launch. */
+static inline void event_ends(struct trace *trace, uint64_t end_ns)
+{
+	if (end_ns > trace->stretch.newest_ns)
+		trace->stretch.newest_ns = end_ns;
+}
+
+static inline void event_launched(struct trace *trace, uint64_t t_ns)
+{
+	if (t_ns < trace->stretch.arrow_ns)
+		trace->stretch.arrow_ns = t_ns;
+}
+
 /* Checks times; counts what cannot be written: without time (0, 2^63 and the
  * like), reversed, before the base, later than now. */
 bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns);
@@ -178,26 +196,6 @@ void event_end(struct trace *trace);
 /* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
-
-/* ---- output.c ---- */
-
-/* Returns 0 or -ENOMEM. */
-int output_init(struct trace *trace);
-void output_fini(struct trace *trace);
-
-/* Hands what has gathered to the sink when that is worth it.  Between whole
- * events only: the file may end here and a next one begin. */
-void output_offer(struct trace *trace);
-/* Brings the visible file up to date. */
-void output_commit(struct trace *trace, bool is_last);
-
-/* Window `n` has opened: its events go where they belong.  Before any of
- * them is written. */
-void output_window_opened(struct trace *trace, uint32_t n);
-/* All up to window `n` are written, and nothing is open: their file is brought
- * up to date, or gets its last form, and who waits for them is told.  is_end:
- * no other will come. */
-void output_windows_done(struct trace *trace, uint32_t n, bool is_end);
 
 /* ---- encode_*.c ---- */
 

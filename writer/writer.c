@@ -11,6 +11,8 @@
 #include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
+#include "writer/dump.h"
+#include "writer/output.h"
 #include "writer/requests.h"
 #include "writer/trace.h"
 
@@ -49,6 +51,8 @@ static void publish(const struct trace *trace)
 	writer.summary.kernels_gone = trace->gone.kernels;
 	writer.summary.events = trace->nr_events;
 	writer.summary.bytes = trace->last_bytes;
+	writer.summary.is_recorder = trace->options.recorder_ns;
+	writer.summary.dumps = trace->nr_dumps;
 	pthread_mutex_unlock(&writer.lock);
 }
 
@@ -176,6 +180,24 @@ static void look(struct trace *trace, struct due *due)
 	}
 }
 
+/* Of a dump that was asked for, all that has come is written. */
+static void serve_dump(struct trace *trace)
+{
+	struct writer_result result = { 0 };
+	struct writer_target target;
+	struct sink *given;
+
+	if (requests_want_dump())
+		write_out(trace);
+	if (trace->options.recorder_ns) {
+		dump_work(trace);
+	} else if (requests_take_dump(&target, &given)) {
+		output_result(trace, &result);
+		requests_dumped(&result);
+	}
+	publish(trace);
+}
+
 static void finish(struct trace *trace)
 {
 	uint64_t start_ns = clock_now_ns();
@@ -210,7 +232,7 @@ static bool wait_for_next(const struct trace *trace, struct due *due,
 {
 	if (!atomic_load(&writer.must_finish) &&
 	    activity_flushes() == due->flushes &&
-	    !settled_windows(trace, window_epoch()))
+	    !settled_windows(trace, window_epoch()) && !dump_is_due(trace))
 		activity_wait(poll_ms(due, flush_ns) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
@@ -234,7 +256,10 @@ static void *run(void *argument)
 	while (wait_for_next(trace, &due, flush_ns)) {
 		make_call();
 		look(trace, &due);
+		if (dump_is_due(trace))
+			serve_dump(trace);
 	}
+	dump_cancel(trace);
 	finish(trace);
 	/* Forgotten first: the child of a fork in this moment looks at it. */
 	writer.trace = NULL;
@@ -266,7 +291,8 @@ int writer_start(const struct writer_options *options)
 		atomic_store(&writer.must_finish, 0);
 		atomic_store(&writer.has_finished, 0);
 		memset(&writer.summary, 0, sizeof(writer.summary));
-		requests_begin(!file_is_dev_null(options->out));
+		requests_begin(!file_is_dev_null(options->out),
+			       options->recorder_ns);
 		err = own_thread_start("gputrace-writer", run, trace);
 	}
 	if (err) {
@@ -331,13 +357,4 @@ void writer_forget(void)
 	requests_forget();
 	writer.trace = NULL;
 	memset(&writer.summary, 0, sizeof(writer.summary));
-}
-
-int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
-		struct writer_result *result)
-{
-	(void)target;
-	(void)deadline_ns;
-	(void)result;
-	return -ENOSYS;
 }

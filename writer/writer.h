@@ -72,6 +72,9 @@ struct writer_summary {
 	uint64_t kernels;       /* in files that are there */
 	uint64_t kernels_gone;  /* recorded, but in no file (any more) */
 	uint64_t events, bytes;
+	/* All was kept in memory, the newest of it; `path` is the last dump. */
+	bool is_recorder;
+	uint32_t dumps;
 };
 void writer_summary(struct writer_summary *summary);
 
@@ -115,9 +118,14 @@ int writer_set_target(const struct writer_target *target);
 int writer_wait_window(uint32_t n, uint64_t deadline_ns,
 		       struct writer_result *result);
 
-/* Writes the flight recorder to a file of its own while recording goes on, or
- * without one brings the file up to date (target is ignored).  0, -ETIMEDOUT,
- * or -errno.  Context: our own threads, not the writer's. */
+/* Writes the flight recorder to a file of its own while recording goes on: to
+ * a path, a descriptor, or (NULL, or neither) GPUTRACE_OUT with .dN.  Without a
+ * recorder the target is ignored, its descriptor stays the caller's, and the
+ * file is brought up to date (-ENODATA: there is none yet).
+ * 0: a descriptor was closed by the writer, as after errors that are told when
+ * the dump was begun; -EBUSY (another dump), -EINVAL, -ENOSYS and -ESRCH as
+ * writer_set_target(); -ETIMEDOUT: it goes on.  Context: our own threads, not
+ * the writer's; `fd` is in their table. */
 int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
 		struct writer_result *result);
 

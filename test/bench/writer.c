@@ -10,6 +10,7 @@
 
 #include "collector/loss.h"
 #include "test/unit/scene.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 enum { KERNELS = 100000, ROUNDS = 12 };

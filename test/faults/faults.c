@@ -83,8 +83,6 @@
 	X(void *, dlerror, (void), (), NULL, 0) \
 	X(int, dladdr, (const void *a, Dl_info *b), (a, b), 0, 0) \
 	X(int, dlclose, (void *a), (a), -1, 0) \
-	X(int, setenv, (const char *a, const char *b, int c), (a, b, c), -1, \
-	  ENOMEM) \
 	X(int, gethostname, (char *a, size_t b), (a, b), -1, ENAMETOOLONG) \
 	X(int, clock_gettime, (clockid_t a, struct timespec *b), (a, b), -1, \
 	  EINVAL) \
@@ -150,13 +148,13 @@ static const char *const sure[] = {
 	"__ctype_b_loc", "__environ", "environ", "__errno_location",
 	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "geteuid", "getpid",
 	"free", "gettimeofday", "globfree", "fnmatch", "qsort", "qsort_r", "strtoul", "strtol",
-	"strtoull", "dirfd",
+	"strtoull", "dirfd", "dl_iterate_phdr",
 	"bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
 	"strcpy", "strcspn", "strerror", "strlen", "strncasecmp", "strncmp", "strnlen",
 	"strrchr", "strspn", "strstr", "snprintf", "sprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
 	"__libc_current_sigrtmin", "__libc_current_sigrtmax",
-	"pthread_self", "vsnprintf",
+	"pthread_self", "strerror", "vsnprintf",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
 	"pthread_testcancel",

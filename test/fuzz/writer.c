@@ -13,6 +13,7 @@
 #include "collector/pool.h"
 #include "collector/thread.h"
 #include "test/fuzz/cupti.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 enum { TEXTS_MAX = 64, COMMITS_MAX = 4, STARTED_MAX = 16 };
