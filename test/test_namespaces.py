@@ -88,9 +88,21 @@ def fixture_opt():
         opt = pathlib.Path(folder)
         opt.chmod(0o755)
         for path in (LIBRARY, BUILD / "gputrace", BUILD / "host" / "decode",
+                     ROOT / "test" / "tsan.supp",
                      *(BUILD / "sim").glob("lib*.so*")):
             shutil.copy(path, opt)
         yield opt
+
+
+def inside(name, value):
+    """A sanitizer's options name files that are not in there: what it finds
+    goes to stderr."""
+    if name not in ("ASAN_OPTIONS", "TSAN_OPTIONS"):
+        return value
+    words = [w for w in value.split(":")
+             if not w.startswith(("log_path=", "suppressions="))]
+    return ":".join(words + ["suppressions=/opt/tsan.supp"] *
+                    (name == "TSAN_OPTIONS"))
 
 
 PRELOADED = ("/bin/sh", "-c", 'LD_PRELOAD=/opt/libgputrace.so exec "$@"',
@@ -108,7 +120,8 @@ class Container:
             program = PRELOADED + program
         settings = {"GPUTRACE_START": "off", "GPUTRACE_OUT": "/out/%p.json",
                     "LD_LIBRARY_PATH": "/opt", **settings}
-        env = {k: v for k, v in environment(False, **settings).items()
+        env = {k: inside(k, v)
+               for k, v in environment(False, **settings).items()
                if k != "TMPDIR" or "TMPDIR" in settings}
         self.uid, self.opt, self.folder = uid, opt, folder
         self.log = folder / "log"
@@ -173,6 +186,7 @@ class Container:
     def end(self):
         self.outer.kill()
         self.outer.wait()
+        assert "Sanitizer" not in self.said(), self.said()
 
 
 @pytest.fixture(name="place")
@@ -474,7 +488,7 @@ def test_nothing_to_write_to(contain):
     while "socket" not in c.said() and time.monotonic() < deadline:
         time.sleep(0.02)
     [line] = [l for l in c.said().splitlines() if "socket" in l]
-    assert "/tmp/gputrace-0" in line
+    assert "/tmp/gputrace-0: read-only" in line
     done = c.command("capture", c.pid, "-d", "0.1s", "-o",
                      c.folder / "t.json")
     assert done.returncode == 3 and "read-only" in done.stderr
@@ -494,7 +508,7 @@ def test_start_and_stop(contain, uid):
     done = c.command("stop", c.pid)
     assert done.returncode == 0, done.stderr
     c.wait_for("sleeping", "socket")
-    [path] = c.inside("/out").iterdir()
+    [path] = c.inside("/out").glob("*.json")
     assert Trace(path).slices("kernel") and not judge(path)
 
 
