@@ -20,7 +20,7 @@
 enum { SETTINGS_LOOKS = 100 };
 
 /* A driver that does not say at once whether it is in use is in cuInit. */
-#define ANSWER_WAIT_NS 1000000000u
+enum { ANSWER_LOOKS = 50 };
 
 /* cuInit took 0.3 s on an H200, and takes some seconds with many GPUs that
  * sleep; how long, and how often, we look on. */
@@ -74,10 +74,10 @@ void late_have_settings(void)
 	wait_wake(&has_settings);
 }
 
-static void wait_for_settings(void)
+static void wait_until(_Atomic uint32_t *word, int looks)
 {
-	for (int i = 0; i < SETTINGS_LOOKS && !atomic_load(&has_settings); i++)
-		wait_change(&has_settings, 0, LOOK_NS);
+	while (!atomic_load(word) && looks--)
+		wait_change(word, 0, LOOK_NS);
 }
 
 /* 3, CUDA_ERROR_NOT_INITIALIZED, before cuInit. */
@@ -112,7 +112,7 @@ static void *come_late(void *argument)
 
 	(void)argument;
 	if (is_brought) {
-		wait_for_settings();
+		wait_until(&has_settings, SETTINGS_LOOKS);
 		arm(ARM_NVTX);
 	}
 	in_use = is_in_use();
@@ -157,7 +157,7 @@ void late_load(void)
 	if ((is_brought || driver_count) &&
 	    !own_thread_start("gputrace-attach", come_late, NULL)) {
 		if (!is_brought)
-			wait_change(&has_answer, 0, ANSWER_WAIT_NS);
+			wait_until(&has_answer, ANSWER_LOOKS);
 		return;
 	}
 	arm(ARM_NVTX);

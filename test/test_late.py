@@ -74,7 +74,7 @@ def test_ends(tmp_path, end):
     """_exit cannot be seen: there it is all up to the last flush."""
     done, trace = late_trace(tmp_path, "--end", end, GPUTRACE_FLUSH="100ms")
     assert len(own_lines(done.err)) == (end != "_exit")
-    assert (len(trace.api("cuModuleUnload")) == 1) == (end != "_exit")
+    assert len(trace.api("cuModuleUnload")) == 1 or end == "_exit"
 
 
 def test_it_stays(tmp_path):
