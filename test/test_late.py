@@ -234,6 +234,16 @@ def test_nvtx_of_any_build(tmp_path):
     assert trace.count("user_annotation")["user after"] == len(BUILDS)
 
 
+def test_nvtx_2_in_use_before(tmp_path):
+    library = shutil.copy(BUILD / "shim" / "nvtx2lib.so",
+                          tmp_path / "libnvToolsExt.so.1")
+    done, trace = late_trace(
+        tmp_path, "--user", "libnvToolsExt.so.1",
+        LD_LIBRARY_PATH="%s:%s" % (tmp_path, BUILD / "sim"))
+    assert library and done.did["ranges"]["user after"] == 1
+    assert trace.count("user_annotation")["user after"] == 1
+
+
 def test_nvtx_is_not_wanted(tmp_path):
     out = tmp_path / "t.json"
     late("--user", USER, LIBRARY, GPUTRACE_OUT=out, GPUTRACE_TRACE="cuda")
