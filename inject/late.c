@@ -28,15 +28,14 @@ enum { LOOKS = 500 };
 #define LOOK_NS 20000000u
 
 static _Atomic uint32_t has_answer, has_settings, never;
+static atomic_bool is_claimed;
 static bool is_late, is_brought;
 static int (*driver_init)(unsigned int flags);
 static int (*driver_count)(int *count);
 
 bool late_claim_attach(void)
 {
-	static atomic_flag is_claimed = ATOMIC_FLAG_INIT;
-
-	return !atomic_flag_test_and_set(&is_claimed);
+	return !atomic_exchange(&is_claimed, true);
 }
 
 /* ---- Users of NVTX ---- */
@@ -68,11 +67,6 @@ void late_pick_up(void)
 }
 
 /* ---- The thread ---- */
-
-void late_have_settings(void)
-{
-	wait_wake(&has_settings);
-}
 
 static void wait_until(_Atomic uint32_t *word, int looks)
 {
@@ -147,15 +141,33 @@ static bool is_debugged(void)
 	return line && line[12] != '0';
 }
 
-void late_load(void)
+static bool begin(void)
 {
+	static atomic_flag is_begun = ATOMIC_FLAG_INIT;
+
+	if (atomic_flag_test_and_set(&is_begun))
+		return true;
 	is_late = true;
-	is_brought = is_debugged();
 	find_driver();
+	return (is_brought || driver_count) &&
+		!own_thread_start("gputrace-attach", come_late, NULL);
+}
+
+void late_have_settings(bool is_new)
+{
+	wait_wake(&has_settings);
+	if (is_new && !atomic_load(&is_claimed))
+		begin();
+}
+
+void late_load(bool may_be_injected)
+{
+	is_brought = is_debugged();
+	if (may_be_injected && !is_brought)
+		return;
 	if (!is_brought)
 		arm(ARM_NVTX);
-	if ((is_brought || driver_count) &&
-	    !own_thread_start("gputrace-attach", come_late, NULL)) {
+	if (begin()) {
 		if (!is_brought)
 			wait_until(&has_answer, ANSWER_LOOKS);
 		return;

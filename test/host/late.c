@@ -326,13 +326,16 @@ static void after(void)
 
 static void finish(void)
 {
+	int status = 0;
 	pid_t child;
 
 	if (!strcmp(end, "fork")) {
 		child = fork();
 		if (!child)
 			exit(7);
-		waitpid(child, NULL, 0);
+		waitpid(child, &status, 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			TALLY("wrong", "child", 1);
 	}
 	if (!strcmp(end, "_exit"))
 		usleep(700000); /* some flushes of 100 ms */
