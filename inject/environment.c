@@ -34,23 +34,40 @@ static int is_ours(const char *entry)
 	return 0;
 }
 
-static void keep(const char *entry)
+static size_t find(const char *name, size_t len)
 {
-	const char *equals = strchr(entry, '=');
-	size_t size = strlen(entry) + 1;
+	size_t i = 0;
+
+	while (i < nr_entries && (strncmp(entries[i].name, name, len) ||
+				  entries[i].name[len]))
+		i++;
+	return i;
+}
+
+/* "NAME=VALUE" of that length.  Of two in the environment the first counts,
+ * as for getenv(). */
+static void keep(const char *entry, size_t len, int replace)
+{
+	const char *equals = memchr(entry, '=', len);
 	char *copy = kept + nr_bytes;
+	size_t at;
 
 	if (!equals)
 		return;
-	if (nr_entries == KEPT_NAMES || size > KEPT_BYTES - nr_bytes) {
+	at = find(entry, (size_t)(equals - entry));
+	if (at < nr_entries && !replace)
+		return;
+	if (at == KEPT_NAMES || len + 1 > KEPT_BYTES - nr_bytes) {
 		is_cut = 1;
 		return;
 	}
-	memcpy(copy, entry, size);
+	memcpy(copy, entry, len);
+	copy[len] = 0;
 	copy[equals - entry] = 0;
-	entries[nr_entries].name = copy;
-	entries[nr_entries++].value = copy + (equals - entry) + 1;
-	nr_bytes += size;
+	entries[at].name = copy;
+	entries[at].value = copy + (equals - entry) + 1;
+	nr_entries += at == nr_entries;
+	nr_bytes += len + 1;
 }
 
 void environment_keep(void)
@@ -59,15 +76,25 @@ void environment_keep(void)
 		return;
 	for (char **entry = environ; entry && *entry; entry++)
 		if (is_ours(*entry))
-			keep(*entry);
+			keep(*entry, strlen(*entry), 0);
+}
+
+void environment_put(const char *lines)
+{
+	size_t len;
+
+	for (; *lines; lines += len + (lines[len] == '\n')) {
+		len = strcspn(lines, "\n");
+		if (!strncmp(lines, "GPUTRACE_", 9))
+			keep(lines, len, 1);
+	}
 }
 
 const char *environment_get(const char *name)
 {
-	for (size_t i = 0; i < nr_entries; i++)
-		if (!strcmp(entries[i].name, name))
-			return entries[i].value;
-	return NULL;
+	size_t at = find(name, strlen(name));
+
+	return at < nr_entries ? entries[at].value : NULL;
 }
 
 const char *environment_own(size_t n)

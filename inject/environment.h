@@ -18,6 +18,11 @@ const char *environment_get(const char *name);
 /* The n-th kept name that begins with GPUTRACE_, or NULL past the last. */
 const char *environment_own(size_t n);
 
+/* Settings that go before the environment's: "NAME=VALUE" lines, of which those
+ * that begin with GPUTRACE_ count.  Context: one thread, before the settings
+ * are read. */
+void environment_put(const char *lines);
+
 /* True if more was set than is kept. */
 int environment_is_cut(void);
 

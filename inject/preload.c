@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
@@ -9,6 +11,7 @@
 #include "collector/nvtx.h"
 #include "collector/own_thread.h"
 #include "inject/attach.h"
+#include "inject/brought.h"
 #include "inject/environment.h"
 #include "inject/exits.h"
 
@@ -23,6 +26,8 @@
  *   dlopen, late            constructor: where CUDA is in use a thread of ours
  *                           attaches; NVTX is armed for those of its users
  *                           that have not made their first call yet
+ *
+ * The last may be `gputrace attach`: it calls gputrace_attach() behind it.
  */
 #define EXPORT __attribute__((visibility("default")))
 
@@ -80,23 +85,57 @@ static bool is_injected(const char *path)
 	return false;
 }
 
+static void come_late(const char *path)
+{
+	bool in_use = attach_cuda_is_in_use();
+
+	arm(path, !in_use);
+	if (in_use)
+		own_thread_start("gputrace-attach", attach_late, NULL);
+}
+
+static atomic_bool waits_for_settings;
+
 __attribute__((constructor))
 static void on_load(void)
 {
 	char path[PATH_MAX];
-	bool in_use;
 
 	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
 		return;
 	environment_keep();
 	log_keep_stderr();
 	exits_prepare();
-	if (!is_preloaded(path) && is_injected(path))
-		return;
-	in_use = !is_preloaded(path) && attach_cuda_is_in_use();
-	arm(path, !in_use);
-	if (in_use)
-		own_thread_start("gputrace-attach", attach_late, NULL);
+	if (is_preloaded(path))
+		arm(path, true);
+	else if (brought_by_command())
+		atomic_store(&waits_for_settings, true);
+	else if (!is_injected(path))
+		come_late(path);
+}
+
+/*
+ * For whoever brings the library into a running process (`gputrace attach`
+ * makes it call dlopen(), and then this): settings that go before those of the
+ * environment, "NAME=VALUE" lines.  Unless GPUTRACE_START is among them or in
+ * the environment, it is `off`.  Returns 0, -EALREADY: the process has read
+ * its settings before; or -EPERM: it is privileged, and not traced.
+ * Context: any thread; no lock.
+ */
+EXPORT int gputrace_attach(const char *settings);
+int gputrace_attach(const char *settings)
+{
+	char path[PATH_MAX];
+
+	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
+		return -EPERM;
+	if (!atomic_exchange(&waits_for_settings, false))
+		return -EALREADY;
+	if (!environment_get("GPUTRACE_START"))
+		environment_put("GPUTRACE_START=off");
+	environment_put(settings);
+	come_late(path);
+	return 0;
 }
 
 EXPORT int InitializeInjection(void)
