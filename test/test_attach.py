@@ -25,7 +25,7 @@ ROOT_USER = os.geteuid() == 0
 WAITS = BUILD / "host" / "waits"
 KERNELS = 20                    # of test/host/waits.c
 # {place: what the system call there must give}
-PLACES = {"read": 1, "poll": 1, "epoll": 1, "recv": 1, "nanosleep": 0,
+PLACES = {"read": 1, "poll": 1, "epoll": 1, "recv": 1, "nanosleep": 1,
           "futex": 0, "timed-futex": 0, "malloc": 0, "code": 0,
           "handler": 1, "coroutine": 1}
 
@@ -107,7 +107,7 @@ def test_the_program_does_not_notice(gputrace, tmp_path, place):
     assert len(own_lines(err)) == 1, err
     assert kernels_of(path) == KERNELS
     if "took" in word:
-        assert word["took"]["ms"] in range(1500, 1500 + 1000)
+        assert word["took"]["ms"] in range(1000, 4000)
     if place in ("handler", "coroutine"):
         assert word["alone"]["traced"] == 0
 
@@ -131,9 +131,9 @@ def test_no_signal_is_lost(gputrace, tmp_path):
 def test_decode(gputrace, tmp_path):
     """The everyday program: recorded from the attach on, to its end."""
     path = tmp_path / "t.json"
-    with started(BUILD / "host" / "decode", "--seconds", 2, "--kernels", 20,
+    with started(BUILD / "host" / "decode", "--seconds", 1, "--kernels", 20,
                  "--sync-ms", 10, ready=False) as process:
-        time.sleep(0.5)
+        time.sleep(0.3)
         attached(gputrace("attach", process.pid, "--set",
                           "GPUTRACE_START=now", "--set",
                           "GPUTRACE_OUT=%s" % path), process.pid)
@@ -204,7 +204,7 @@ def test_python(gputrace, tmp_path):
 
 # ---- The command is killed ----
 
-@pytest.mark.parametrize("place,step", [("read", 1), ("timed-futex", 4)])
+@pytest.mark.parametrize("place,step", [("read", 2), ("timed-futex", 7)])
 def test_killed_at_any_moment(tmp_path, place, step):
     """Before and after each system call by which it changes the process; the
     process goes on, and a later attach succeeds."""
@@ -220,7 +220,7 @@ def test_killed_at_any_moment(tmp_path, place, step):
             if done.returncode != 9:
                 break
         assert done.returncode == 0, done.stderr
-        assert n > 30
+        assert n > 30    # else it was not killed where it matters
         settle_library(process.pid)
         word, _ = finish(process)
     assert word["place"]["result"] == PLACES[place]

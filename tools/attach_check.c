@@ -113,9 +113,10 @@ int attach_denied(struct attach *a, long pid)
 	if (may_ptrace_all())
 		return attach_refuse(a, "pid %ld: ptrace is forbidden, though "
 			"CAP_SYS_PTRACE is there: its user namespace is not "
-			"below this one, or AppArmor or SELinux forbid it (as "
-			"root on the host it works; Docker: --security-opt "
-			"apparmor=unconfined)", pid);
+			"below this one, or seccomp, AppArmor or SELinux "
+			"forbid it (as root on the host it works; Docker: "
+			"--security-opt seccomp=unconfined, apparmor="
+			"unconfined)", pid);
 	if (uid != (long)geteuid())
 		return attach_refuse(a, "pid %ld belongs to uid %ld, this is "
 			"uid %ld without CAP_SYS_PTRACE: run this as that "
@@ -190,7 +191,9 @@ static int check_program(struct attach *a)
 	}
 	snprintf(interp, sizeof(interp), "%s", e.interp);
 	elf_close(&e);
-	if (!*interp)
+	/* A loader that was called by name is the program, and not static. */
+	if (!*interp && !process_find(p, "/libc.so.6", NULL) &&
+	    !process_find(p, "/libc-2.", NULL))
 		return attach_refuse(a, "pid %ld is linked statically: it has "
 			"no loader that could bring a library in", p->pid);
 	if (strstr(interp, "ld-musl"))

@@ -25,28 +25,12 @@ struct placing {
 	struct attach *attach;
 	struct look seen;               /* the process's files */
 	uid_t uid;
-	gid_t gid;
 	char *content;
 	size_t size;
 	char tried[512];                /* folders, and what is wrong there */
 };
 
 /* ---- The rights of the process ---- */
-
-static bool put_on_rights(const struct placing *p)
-{
-	if (geteuid() || (!p->uid && !p->gid))
-		return true;
-	return !setegid(p->gid) && !seteuid(p->uid);
-}
-
-static void take_off_rights(uid_t uid, gid_t gid)
-{
-	if (geteuid() != uid && seteuid(uid))
-		return;
-	if (getegid() != gid && setegid(gid))
-		return;
-}
 
 static gid_t group_of(long pid)
 {
@@ -57,8 +41,26 @@ static gid_t group_of(long pid)
 	if (look_read(&machine, path, status, sizeof(status)) < 0)
 		return getegid();
 	line = strstr(status, "\nGid:");
-	return line ? (gid_t)strtol(strchr(line + 5, '\t') ? line + 5 : "",
-				    NULL, 10) : getegid();
+	return line ? (gid_t)strtol(line + 5, NULL, 10) : getegid();
+}
+
+struct rights { uid_t uid; gid_t gid; };
+
+/* Only root has others to put on.  False: they are not to be had. */
+static bool put_on(struct rights *own, const struct process *of)
+{
+	*own = (struct rights){ geteuid(), getegid() };
+	return own->uid || (!setegid(group_of(of->pid)) &&
+			    !seteuid((uid_t)of->uid));
+}
+
+static void take_off(const struct rights *own)
+{
+	/* What fails here leaves fewer rights, not more. */
+	if (geteuid() != own->uid && seteuid(own->uid))
+		return;
+	if (getegid() != own->gid && setegid(own->gid))
+		return;
 }
 
 /* ---- Content ---- */
@@ -262,21 +264,19 @@ int attach_place(struct attach *a)
 {
 	struct placing p = { .attach = a };
 	struct look machine = { .fd = -1 };
-	uid_t uid = geteuid();
-	gid_t gid = getegid();
+	struct rights own;
 	char path[64], work[PATH_MAX] = "";
 	bool done = false;
 
 	p.uid = (uid_t)a->process->uid;
-	p.gid = group_of(a->process->pid);
 	snprintf(path, sizeof(path), "%s/cwd", a->process->folder);
 	look_link(&machine, path, work, sizeof(work));
 	snprintf(path, sizeof(path), "%s/root", a->process->folder);
 	if (look_init(&p.seen, path) || !read_library(&p)) {
 		attach_refuse(a, "%s: %s", a->library, strerror(errno));
 	} else {
-		done = put_on_rights(&p) && place(&p, work);
-		take_off_rights(uid, gid);
+		done = put_on(&own, a->process) && place(&p, work);
+		take_off(&own);
 		if (!done)
 			attach_refuse(a, "pid %ld can see no copy of "
 				"libgputrace.so, and none can be put where it "
@@ -294,8 +294,9 @@ int attach_place(struct attach *a)
 void attach_unplace(struct attach *a)
 {
 	char root[64], path[PATH_MAX], *slash;
+	struct rights own;
 	struct look seen;
-	int fd;
+	int fd = -1;
 
 	if (!a->is_copy)
 		return;
@@ -305,10 +306,12 @@ void attach_unplace(struct attach *a)
 	*slash = '\0';
 	if (look_init(&seen, root))
 		return;
-	fd = look_open(&seen, path, O_RDONLY | O_DIRECTORY);
+	if (put_on(&own, a->process))
+		fd = look_open(&seen, path, O_RDONLY | O_DIRECTORY);
 	if (fd >= 0) {
 		unlinkat(fd, NAME, 0);
 		close(fd);
 	}
+	take_off(&own);
 	look_fini(&seen);
 }

@@ -120,15 +120,22 @@ static long stand_in_recv(void)
 	return recv(pair[0], &c, 1, 0) < 0 ? -errno : 1;
 }
 
-static long stand_in_nanosleep(void)
+static long sleep_long(void)
 {
-	struct timespec t = { 1, 500000000 };
+	struct timespec t = { 1, 0 };
 	double start = now();
 
 	if (nanosleep(&t, NULL))
 		return -errno;
 	TALLY("took", "ms", (long)((now() - start) * 1000));
 	return 0;
+}
+
+static long stand_in_nanosleep(void)
+{
+	long err = sleep_long();
+
+	return err ? err : stand_in_read();
 }
 
 static long stand_in_futex(void)
@@ -237,7 +244,7 @@ static long stand_in_signals(void)
 /* Nobody may have loaded anything through us by the end of it. */
 static void stay_alone(void)
 {
-	stand_in_nanosleep();
+	sleep_long();
 	TALLY("alone", "traced", dlsym(RTLD_DEFAULT, "gputrace_attach") != 0);
 }
 
