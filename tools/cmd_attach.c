@@ -131,6 +131,8 @@ static int report(const struct attach *a, const struct choices *c)
 		return STATUS_DONE;
 	}
 	if (!wait_attached((pid_t)p->pid)) {
+		if (!attach_has_thread((pid_t)p->pid, p->name))
+			return complain("pid %ld has ended meanwhile", p->pid);
 		printf("pid %ld (%s): loaded %s\n", p->pid, p->name, a->path);
 		return complain("pid %ld does not trace yet: CUDA has not "
 				"started in it, or its stderr says why not; "
