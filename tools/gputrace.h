@@ -13,6 +13,7 @@ enum status {
 
 int cmd_record(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
