@@ -16,6 +16,7 @@ enum { TOP_CALLS = 3 };
 struct site {                   /* calls of a name in a range of a thread */
 	uint32_t name, lane, range_name;
 	int64_t nr, wait;
+	int64_t useful;         /* of the wait: until the GPU was done */
 	uint32_t longest[TOP_CALLS];    /* calls; MODEL_NONE: no more */
 };
 
@@ -64,6 +65,22 @@ static int64_t drained_until(const struct subject *d,
 	if (m->work[i].call == MODEL_NONE)
 		return 0;
 	return m->call[m->work[i].call].start >= c->end ? m->work[i].start : 0;
+}
+
+/* How long a draining call really waited for the GPU.  Behind that it wakes
+ * up, which takes some us, or the thread has lost its CPU: no saving. */
+static int64_t useful_wait(const struct subject *d, const struct model_call *c)
+{
+	enum { STREAMS = 8 };
+	const int64_t wake_up = 50000;
+	const struct model_device *device = &d->m->device[d->device];
+	int64_t done = c->start, end = c->end;
+	size_t i = work_at(d, c->end);
+
+	for (int n = 0; n < STREAMS && i-- > device->first; n++)
+		if (d->m->work[i].end > done)
+			done = d->m->work[i].end;
+	return (done + wake_up < end ? done + wake_up : end) - c->start;
 }
 
 static void keep_longest(const struct model *m, struct site *s, uint32_t call)
@@ -123,6 +140,7 @@ static bool find_site(struct subject *d, struct site *worst)
 			break;
 		site->nr++;
 		site->wait += c->end - c->start;
+		site->useful += useful_wait(d, c);
 		keep_longest(m, site, i);
 	}
 	for (size_t i = 0; i < s.nr; i++)
@@ -146,6 +164,7 @@ static void say_site(const struct subject *d, struct found *f,
 		  ns_text(c->end - c->start).text);
 	found_number(f, "count", s->nr);
 	found_number(f, "wait_ns", s->wait);
+	found_number(f, "until_done_ns", s->useful);
 	found_number(f, "max_ns", c->end - c->start);
 	found_text(f, "call", model_name(d->m, s->name));
 	found_text(f, "range", s->range_name == MODEL_NONE ? "" :
@@ -171,7 +190,7 @@ void find_sync(struct subject *d, struct found *f)
 
 	if (!find_site(d, &s) || subject_share(d, s.wait) < d->limits->sync)
 		return;
-	saving = s.wait < slack ? s.wait : slack > 0 ? slack : 0;
+	saving = s.useful < slack ? s.useful : slack > 0 ? slack : 0;
 	path = subject_path(d, s.lane, d->m->call[s.longest[0]].start);
 	found_title(f, found_severity(d, saving), "a synchronisation%s%s%s: "
 		    "the thread waits %s%s (%s), and the GPU runs dry",
