@@ -215,10 +215,11 @@ struct range_path subject_path(const struct subject *d, uint32_t lane,
 
 struct range_path subject_thread(const struct subject *d, uint32_t lane)
 {
-	const struct model_lane *l = &d->m->lane[lane];
+	const struct model_lane *l = lane == MODEL_NONE ? NULL :
+		&d->m->lane[lane];
 	struct range_path p;
 
-	if (lane == MODEL_NONE || l->tid & MODEL_TEXT)
+	if (!l || l->tid & MODEL_TEXT)
 		snprintf(p.text, sizeof(p.text), "a thread");
 	else if (l->name == MODEL_NONE)
 		snprintf(p.text, sizeof(p.text), "thread %" PRIu64, l->tid);

@@ -51,7 +51,7 @@ static void say_causes(const struct subject *d, struct found *f, int64_t idle)
 {
 	for (int c = 0; c < CAUSES; c++) {
 		found_number(f, cause_keys[c], d->idle[c]);
-		if (d->idle[c] * 100 >= idle)
+		if (d->idle[c] >= idle / 100)
 			found_say(f, "%9s%s  %s", ns_text(subject_a_step(d,
 				  d->idle[c])).text, subject_per(d),
 				  cause_words[c]);
@@ -122,10 +122,10 @@ static struct launches count_launches(const struct subject *d)
 		if (!d->gap_before[i] || d->gap_cause[i] != CAUSE_LAUNCH)
 			continue;
 		l.late++;
-		l.late_ns += w->end - w->start;
+		model_sum(&l.late_ns, w->end - w->start);
 		l.lane = m->call[w->call].lane;
 		if (m->call[w->call].kind == CALL_GRAPH_LAUNCH)
-			l.graph_wait += d->gap_before[i];
+			model_sum(&l.graph_wait, d->gap_before[i]);
 	}
 	return l;
 }
