@@ -121,7 +121,8 @@ static struct site *site_of(struct subject *d, struct sites *s,
 	return &s->site[place];
 }
 
-/* The place whose draining waits are longest in sum; false if there is none. */
+/* The place whose draining waits are longest in sum, of those that are in at
+ * least every second step; false if there is none. */
 static bool find_site(struct subject *d, struct site *worst)
 {
 	const struct model *m = d->m;
@@ -144,7 +145,8 @@ static bool find_site(struct subject *d, struct site *worst)
 		keep_longest(m, site, i);
 	}
 	for (size_t i = 0; i < s.nr; i++)
-		if (s.site[i].wait > worst->wait)
+		if (s.site[i].wait > worst->wait &&
+		    s.site[i].nr >= (int64_t)d->steps->nr / 2)
 			*worst = s.site[i];
 	free(s.site);
 	pairs_fini(&s.places);

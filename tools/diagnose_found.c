@@ -201,8 +201,7 @@ struct range_path subject_path(const struct subject *d, uint32_t lane,
 		model_range_at(m, lane, at, true);
 	for (; i != MODEL_NONE && nr < DEPTH;
 	     i = model_range_around(m, lane, i, at)) {
-		if (d->steps->lane == lane &&
-		    m->range[i].name == d->steps->name)
+		if (m->range[i].name == d->steps->name)
 			continue;
 		found[nr++] = i;
 	}

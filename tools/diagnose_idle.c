@@ -58,6 +58,65 @@ static void say_causes(const struct subject *d, struct found *f, int64_t idle)
 	}
 }
 
+/* Launches, and those of them whose work ended a gap for want of a launch. */
+struct launches {
+	int64_t all, late, kernels, late_ns;
+	int64_t graph_wait;     /* of the GPU, for launches of graphs */
+	uint32_t lane;
+};
+
+static struct launches count_launches(const struct subject *d)
+{
+	const struct model *m = d->m;
+	const struct model_device *device = &m->device[d->device];
+	struct launches l = { .lane = MODEL_NONE };
+
+	for (size_t i = 0; i < device->nr; i++) {
+		const struct model_work *w = &m->work[device->first + i];
+
+		if (w->start < d->start || w->start >= d->end ||
+		    w->call == MODEL_NONE ||
+		    m->call[w->call].work != device->first + i)
+			continue;
+		l.all++;
+		l.kernels += w->kind == WORK_KERNEL;
+		if (!d->gap_before[i] || d->gap_cause[i] != CAUSE_LAUNCH)
+			continue;
+		l.late++;
+		model_sum(&l.late_ns, w->end - w->start);
+		l.lane = m->call[w->call].lane;
+		if (m->call[w->call].kind == CALL_GRAPH_LAUNCH)
+			model_sum(&l.graph_wait, d->gap_before[i]);
+	}
+	return l;
+}
+
+/* A thread that is late for once was interrupted; one that is late for every
+ * tenth launch cannot launch fast enough. */
+static bool is_often_late(const struct launches *l)
+{
+	return l->late && l->late >= l->all / 10;
+}
+
+static void advise_gaps(const struct subject *d, struct found *f,
+			enum cause most)
+{
+	struct launches l = count_launches(d);
+
+	if (most == CAUSE_QUEUED)
+		found_advise(f, "the work was there in time: only fewer and "
+			     "larger kernels shorten these gaps");
+	else if (most == CAUSE_LAUNCH && !is_often_late(&l))
+		found_advise(f, "only %lld of %lld launches came too late: "
+			     "see what interrupts the thread there (other "
+			     "threads on its CPU, a lock, garbage "
+			     "collection)", (long long)l.late,
+			     (long long)l.all);
+	else
+		found_advise(f, "first the causes below: faster kernels "
+			     "would only make longer gaps");
+}
+
 void find_gaps(struct subject *d, struct found *f)
 {
 	int64_t idle = subject_window(d) - d->busy;
@@ -90,44 +149,9 @@ void find_gaps(struct subject *d, struct found *f)
 			    "of their own");
 		return;
 	}
-	found_advise(f, "%s", most == CAUSE_QUEUED ? "the work was there in "
-		     "time: only fewer and larger kernels shorten these gaps" :
-		     "first the causes below: faster kernels would only make "
-		     "longer gaps");
-	found_saves(f, -1, "each cause has its own");
-}
-
-/* Launches, and those of them whose work ended a gap for want of a launch. */
-struct launches {
-	int64_t all, late, kernels, late_ns;
-	int64_t graph_wait;     /* of the GPU, for launches of graphs */
-	uint32_t lane;
-};
-
-static struct launches count_launches(const struct subject *d)
-{
-	const struct model *m = d->m;
-	const struct model_device *device = &m->device[d->device];
-	struct launches l = { .lane = MODEL_NONE };
-
-	for (size_t i = 0; i < device->nr; i++) {
-		const struct model_work *w = &m->work[device->first + i];
-
-		if (w->start < d->start || w->start >= d->end ||
-		    w->call == MODEL_NONE ||
-		    m->call[w->call].work != device->first + i)
-			continue;
-		l.all++;
-		l.kernels += w->kind == WORK_KERNEL;
-		if (!d->gap_before[i] || d->gap_cause[i] != CAUSE_LAUNCH)
-			continue;
-		l.late++;
-		model_sum(&l.late_ns, w->end - w->start);
-		l.lane = m->call[w->call].lane;
-		if (m->call[w->call].kind == CALL_GRAPH_LAUNCH)
-			model_sum(&l.graph_wait, d->gap_before[i]);
-	}
-	return l;
+	advise_gaps(d, f, most);
+	found_saves(f, -1, "not estimated: its causes have findings of their "
+		    "own");
 }
 
 static void say_launches(const struct subject *d, struct found *f,
@@ -185,7 +209,8 @@ void find_launch_bound(struct subject *d, struct found *f)
 	struct launches l = count_launches(d);
 	bool is_graph = l.graph_wait > wait / 2;
 
-	if (subject_share(d, wait) < d->limits->launch || !l.late)
+	if (subject_share(d, wait) < d->limits->launch ||
+	    !is_often_late(&l))
 		return;
 	stays = queued_gap(d);
 	saving = wait > l.late * stays ? wait - l.late * stays : 0;

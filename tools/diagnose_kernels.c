@@ -186,7 +186,7 @@ void find_dominant(struct subject *d, struct found *f)
 	for (size_t i = 1; sum && i < d->m->names.nr; i++)
 		best = sum[i].ns > sum[best].ns ? i : best;
 	s = sum ? &sum[best] : NULL;
-	if (!s || !s->nr || (double)s->ns / total * 1e6 < d->limits->dominant)
+	if (!s || !s->ns || (double)s->ns / total * 1e6 < d->limits->dominant)
 		goto out;
 	w = &d->m->work[s->longest];
 	name = model_name(d->m, w->name);
