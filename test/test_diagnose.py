@@ -275,6 +275,52 @@ def test_host_wait(gputrace, tmp_path):
     assert "launch_bound" in said["by_id"]
 
 
+def test_causes_to_the_nanosecond(gputrace, tmp_path):
+    """A step of 2 ms with a gap of each kind:
+
+    GPU   5 a 105  210 b 310  340 c 440  480 copy 510  535 d 635  650 e 750
+          800 f 900
+    CPU   0 launch a, 205 launch b, 207 - 320 wait, 330 launch c,
+          400 - 520 copy, 530 launch d, 532 launch e; f's is not in the trace
+    """
+    made = Made()
+    for i in range(6):
+        at = 1000 + i * 2000
+        made.step(at, 2000)
+        made.kernel("a", at, at + 5, 100)
+        made.kernel("b", at + 205, at + 210, 100)
+        made.call("cudaStreamSynchronize", at + 207, 113)
+        made.kernel("c", at + 330, at + 340, 100)
+        made.call("cudaMemcpy", at + 400, 120)
+        made.work("Memcpy DtoH (Device -> Pinned)", at + 480, 30,
+                  "gpu_memcpy", bytes=8)
+        made.kernel("d", at + 530, at + 535, 100)
+        made.kernel("e", at + 532, at + 650, 100)
+        made.correlation += 1
+        made.work("f", at + 800, 100)
+    gaps = diagnosed(gputrace, made.write(tmp_path / "t.json"))[
+        "by_id"]["gaps"]["evidence"]
+    part = {"gpu_busy_ns": 630, "launch_ns": 5 + 105 + 10 + 15,
+            "sync_ns": 20, "copy_ns": 50, "queued_ns": 15, "unknown_ns": 50,
+            "host_ns": 1100}
+    assert sum(part.values()) == 2000
+    assert {k: gaps[k] for k in part} == \
+        {k: 6000 * v for k, v in part.items()}
+
+
+def test_two_gpus_of_one_process(gputrace, tmp_path):
+    """The worst is shown, the other counted."""
+    made = steady(300)
+    for event in [e for e in made.events if e.get("cat") == "kernel"]:
+        made.events.append(dict(event, pid=5000001, dur=event["dur"] / 2,
+                                args=dict(event["args"], device=1)))
+    said = diagnosed(gputrace, made.write(tmp_path / "t.json"))
+    assert [g["device"] for g in said["gpus"]] == [0, 1]
+    gaps = said["by_id"]["gaps"]
+    assert (gaps["evidence"]["device"], gaps["others"]) == (1, 1)
+    assert said["by_id"]["imbalance"]["evidence"]["most_device"] == 0
+
+
 def interrupted(wait=None):
     """Once in eight steps of 1 ms the thread is late by 5 ms, in a wait or
     between two launches."""

@@ -152,7 +152,7 @@ static const struct {
 static bool is_worse(const struct found *a, const struct found *b)
 {
 	return a->severity != b->severity ? a->severity > b->severity :
-		a->saving > b->saving;
+		a->cost > b->cost;
 }
 
 static void keep_worst(struct found *kept, struct found *f)

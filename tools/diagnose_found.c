@@ -19,7 +19,7 @@ struct ns_text ns_text(int64_t ns)
 		double unit;
 		const char *name;
 	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
-	struct ns_text t;
+	struct ns_text t = { "" };
 
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
 		double n = ns / units[i].unit;
@@ -135,6 +135,8 @@ void found_saves(struct found *f, int64_t saving, const char *how, ...)
 	f->estimated = text(f, how, args);
 	va_end(args);
 	f->saving = saving;
+	if (saving > f->cost)
+		f->cost = saving;
 }
 
 void found_number(struct found *f, const char *key, int64_t n)

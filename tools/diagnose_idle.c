@@ -135,6 +135,7 @@ void find_gaps(struct subject *d, struct found *f)
 		    ns_text(subject_a_step(d, subject_window(d))).text,
 		    subject_per(d),
 		    share_text(subject_share(d, idle)).text);
+	f->cost = idle;
 	found_number(f, "window_ns", subject_window(d));
 	found_number(f, "gpu_busy_ns", d->busy);
 	found_number(f, "gpu_idle_ns", idle);
