@@ -23,6 +23,7 @@ int cmd_report(int argc, char **argv);
 int cmd_start(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_diagnose(int argc, char **argv);
 
 struct trace_problem;
 
