@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile trace files: whatever the bytes are, `check` and `report` end with a
- * status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
+ * Hostile trace files: whatever the bytes are, `check`, `report` and `merge` end
+ * with a status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
  * with SAN=address,undefined).
  *
  *      trace FILE|FOLDER...            those files
@@ -43,6 +43,24 @@ static void be_quiet(void)
 		stdout = stderr = nothing = fopen("/dev/null", "w");
 }
 
+/* Where `merge` writes to: one file for all inputs, gone at the end. */
+static char merged[64];
+
+static void remove_merged(void)
+{
+	unlink(merged);
+}
+
+static char *merged_path(void)
+{
+	if (!*merged) {
+		snprintf(merged, sizeof(merged), "/tmp/gputrace-fuzz-%d.json",
+			 (int)getpid());
+		atexit(remove_merged);
+	}
+	return merged;
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 {
 	static char *const formats[] = { "table", "csv", "json" };
@@ -54,6 +72,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 		abort();
 	must(run(cmd_check, fd, "check", "--max", "1"));
 	must(run(cmd_report, fd, "report", "--format", formats[turn++ % 3]));
+	must(run(cmd_merge, fd, "merge", "--out", merged_path()));
 	close(fd);
 	return 0;
 }
