@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "tools/model.h"
+
+/* The second step of a model: order, and the links between what was launched
+ * and the call that did. */
+
+static int compare(int64_t a, int64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int work_order(const void *a, const void *b)
+{
+	const struct model_work *x = a, *y = b;
+
+	if (x->device != y->device)
+		return compare(x->device, y->device);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(x->end, y->end);
+}
+
+static int call_order(const void *a, const void *b)
+{
+	const struct model_call *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return compare(x->lane, y->lane);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(y->end, x->end);
+}
+
+static int range_order(const void *a, const void *b)
+{
+	const struct model_range *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return compare(x->lane, y->lane);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(y->end, x->end);
+}
+
+/* Most files are in order already. */
+static void sort(void *array, size_t nr, size_t size,
+		 int (*order)(const void *, const void *))
+{
+	char *at = array;
+
+	for (size_t i = 1; i < nr; i++) {
+		if (order(at + (i - 1) * size, at + i * size) <= 0)
+			continue;
+		qsort(array, nr, size, order);
+		return;
+	}
+}
+
+static void link_work(struct model *m)
+{
+	struct pairs calls = { 0 };
+	bool is_new;
+
+	for (size_t i = 0; i < m->nr_calls && !m->no_memory; i++)
+		if (m->call[i].correlation)
+			m->no_memory |= pairs_put(&calls, m->call[i].file,
+				m->call[i].correlation, i, &is_new) ==
+				MODEL_NONE;
+	for (size_t i = 0; i < m->nr_work && !m->no_memory; i++) {
+		struct model_work *w = &m->work[i];
+		struct model_call *c;
+
+		if (w->correlation)
+			w->call = pairs_find(&calls, m->device[w->device].file,
+					     w->correlation);
+		if (w->call == MODEL_NONE)
+			continue;
+		c = &m->call[w->call];
+		if (!c->nr_work++)
+			m->lane[c->lane].nr_launches++;
+		if (c->work == MODEL_NONE ||
+		    w->start < m->work[c->work].start)
+			c->work = i;
+	}
+	pairs_fini(&calls);
+}
+
+static void find_parts(struct model *m)
+{
+	for (size_t i = m->nr_work; i-- > 0;) {
+		m->device[m->work[i].device].first = i;
+		m->device[m->work[i].device].nr++;
+	}
+	for (size_t i = m->nr_calls; i-- > 0;) {
+		m->lane[m->call[i].lane].first_call = i;
+		m->lane[m->call[i].lane].nr_calls++;
+	}
+	for (size_t i = m->nr_ranges; i-- > 0;) {
+		m->lane[m->range[i].lane].first_range = i;
+		m->lane[m->range[i].lane].nr_ranges++;
+	}
+}
+
+void model_finish(struct model *m)
+{
+	if (m->nr_work >= MODEL_NONE || m->nr_calls >= MODEL_NONE ||
+	    m->nr_ranges >= MODEL_NONE)
+		m->no_memory = true;
+	if (m->no_memory)
+		return;
+	sort(m->work, m->nr_work, sizeof(*m->work), work_order);
+	sort(m->call, m->nr_calls, sizeof(*m->call), call_order);
+	sort(m->range, m->nr_ranges, sizeof(*m->range), range_order);
+	find_parts(m);
+	link_work(m);
+}
+
+uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at)
+{
+	size_t lo = m->lane[lane].first_call, first = lo;
+	size_t hi = lo + m->lane[lane].nr_calls;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->call[mid].start <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo > first ? lo - 1 : MODEL_NONE;
+}
+
+/* Ranges nest, so going back from the last that began, the first that has not
+ * ended is the innermost.  A lane with many short ones at one level is why the
+ * steps back are bounded: the answer is evidence, not a sum. */
+uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
+			bool ops)
+{
+	enum { MANY = 100000 };
+	size_t lo = m->lane[lane].first_range, first = lo;
+	size_t hi = lo + m->lane[lane].nr_ranges;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->range[mid].start <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (int i = 0; lo-- > first && i < MANY; i++)
+		if (m->range[lo].end > at && (ops || !m->range[lo].is_op))
+			return lo;
+	return MODEL_NONE;
+}
