@@ -30,7 +30,7 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_graph")
 TABLES = {"kernels": ("kernel",), "api": ("cuda_runtime", "cuda_driver"),
           "copies": ("gpu_memcpy", "gpu_memset"), "graphs": ("cuda_graph",),
           "nvtx": ("user_annotation",)}
-COMMANDS = ["record", "report", "merge", "check", "doctor", "open"]
+COMMANDS = ["record", "report", "diff", "merge", "check", "doctor", "open"]
 
 
 def load(path):

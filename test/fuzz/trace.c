@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile trace files: whatever the bytes are, `check`, `report` and `merge` end
- * with a status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
+ * Hostile trace files: whatever the bytes are, `check`, `report`, `merge` and
+ * `diff` end with a status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
  * with SAN=address,undefined).
  *
  *      trace FILE|FOLDER...            those files
@@ -21,10 +21,13 @@ static int run(int (*cmd)(int, char **), int fd, char *name, char *option,
 	       char *value)
 {
 	char path[32];
-	char *argv[] = { name, option, value, path, NULL };
+	/* diff takes two: the same, so that every name is on both sides */
+	char *argv[] = { name, option, value, path, path, NULL };
+	int nr = cmd == cmd_diff ? 5 : 4;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return cmd(4, argv);
+	argv[nr] = NULL;
+	return cmd(nr, argv);
 }
 
 static void must(int status)
@@ -71,7 +74,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 	if (!stdout || fd < 0 || write(fd, bytes, size) != (ssize_t)size)
 		abort();
 	must(run(cmd_check, fd, "check", "--max", "1"));
-	must(run(cmd_report, fd, "report", "--format", formats[turn++ % 3]));
+	must(run(cmd_report, fd, "report", "--format", formats[turn % 3]));
+	must(run(cmd_diff, fd, "diff", "--format", formats[turn++ % 3]));
 	must(run(cmd_merge, fd, "merge", "--out", merged_path()));
 	close(fd);
 	return 0;
