@@ -23,7 +23,8 @@
  * (by_step): GPU operations belong to the step that launched them, calls and
  * ranges to the step in which they begin.  Else, for names, that of one
  * operation; metrics are then over what steps there are, or the whole file as
- * one step.  Memory: the models', and 24 bytes an event of the largest table.
+ * one step.  Memory: the models', and 24 bytes an event of the largest table;
+ * time grows with events and steps, not with their product.
  */
 enum diff_sides { DIFF_A, DIFF_B, DIFF_SIDES };
 
@@ -126,13 +127,14 @@ void diff_names(struct diff *d, enum diff_table_id id);
 
 int64_t diff_part(int64_t a, int64_t b);
 
-/* Fills a change, but for its verdict.  by_mean: blocks count by their means
- * only, for values that are mostly 0 or of several kinds. */
+/* Fills a change, but for its verdict.  by_mean: only the means of blocks are
+ * there and count, for values that are mostly 0 or of several kinds. */
 struct diff_values {
 	const int64_t *value;
 	size_t nr;
+	struct diff_blocks means;
 };
-void diff_judge(struct diff_change *c, struct diff_values a,
-		struct diff_values b, bool by_mean);
+void diff_judge(struct diff_change *c, const struct diff_values *a,
+		const struct diff_values *b, bool by_mean);
 
 #endif

@@ -41,39 +41,42 @@ static int64_t step_time(const struct diff *d)
 	return d->metric[DIFF_STEP].change.typical[DIFF_A];
 }
 
-/* The p of one kind of blocks, and in *change how their medians move. */
-static double judge_blocks(struct diff_values a, struct diff_values b,
-			   bool by_mean, int64_t *change,
-			   int64_t typical[DIFF_SIDES])
+/* How the medians of blocks move. */
+static int64_t move(const struct diff_blocks *a, const struct diff_blocks *b)
 {
-	struct diff_blocks in_a, in_b;
-
-	diff_block(a.value, a.nr, by_mean, &in_a);
-	diff_block(b.value, b.nr, by_mean, &in_b);
-	typical[DIFF_A] = diff_median(in_a.value, in_a.nr);
-	typical[DIFF_B] = diff_median(in_b.value, in_b.nr);
-	*change = typical[DIFF_B] - typical[DIFF_A];
-	return diff_rank_p(&in_a, &in_b);
+	return diff_median(b->value, b->nr) - diff_median(a->value, a->nr);
 }
 
-void diff_judge(struct diff_change *c, struct diff_values a,
-		struct diff_values b, bool by_mean)
+/* Makes p larger, and 1 if the medians of values move against the means. */
+static void judge_values(struct diff_change *c, const struct diff_values *a,
+			 const struct diff_values *b)
 {
-	int64_t of_means, of_medians, other[DIFF_SIDES];
+	struct diff_blocks in_a, in_b;
 	double p;
 
-	c->p = judge_blocks(a, b, true, &of_means, c->typical);
-	if (!by_mean) {
-		p = judge_blocks(a, b, false, &of_medians, other);
-		c->p = p > c->p ? p : c->p;
-		if ((of_means < 0) != (of_medians < 0))
-			c->p = 1;
-		c->typical[DIFF_A] = diff_median(a.value, a.nr);
-		c->typical[DIFF_B] = diff_median(b.value, b.nr);
-	}
+	diff_block(a->value, a->nr, false, &in_a);
+	diff_block(b->value, b->nr, false, &in_b);
+	p = diff_rank_p(&in_a, &in_b);
+	c->p = p > c->p ? p : c->p;
+	if ((move(&a->means, &b->means) < 0) != (move(&in_a, &in_b) < 0))
+		c->p = 1;
+	c->typical[DIFF_A] = diff_median(a->value, a->nr);
+	c->typical[DIFF_B] = diff_median(b->value, b->nr);
+	c->low_part = diff_part(diff_low(a->value, a->nr),
+				diff_low(b->value, b->nr));
+}
+
+void diff_judge(struct diff_change *c, const struct diff_values *a,
+		const struct diff_values *b, bool by_mean)
+{
+	c->p = diff_rank_p(&a->means, &b->means);
+	c->typical[DIFF_A] = diff_median(a->means.value, a->means.nr);
+	c->typical[DIFF_B] = diff_median(b->means.value, b->means.nr);
+	if (!by_mean)
+		judge_values(c, a, b);
 	c->part = diff_part(c->typical[DIFF_A], c->typical[DIFF_B]);
-	c->low_part = by_mean ? c->part : diff_part(diff_low(a.value, a.nr),
-						    diff_low(b.value, b.nr));
+	if (by_mean)
+		c->low_part = c->part;
 }
 
 /* Does the fast end move the same way, at least half of what counts? */
@@ -87,13 +90,14 @@ static bool is_firm(const struct diff *d, const struct diff_change *c)
 
 static void judge_metric(const struct diff *d, struct diff_metric *m)
 {
-	const struct diff_values a = {
-		m->value[DIFF_A], d->side[DIFF_A].steps.nr,
-	}, b = {
-		m->value[DIFF_B], d->side[DIFF_B].steps.nr,
-	};
+	struct diff_values v[DIFF_SIDES];
 
-	diff_judge(&m->change, a, b, false);
+	for (int side = 0; side < DIFF_SIDES; side++) {
+		v[side].value = m->value[side];
+		v[side].nr = d->side[side].steps.nr;
+		diff_block(v[side].value, v[side].nr, true, &v[side].means);
+	}
+	diff_judge(&m->change, &v[DIFF_A], &v[DIFF_B], false);
 }
 
 static void judge_metrics(struct diff *d)
@@ -136,24 +140,24 @@ static int64_t table_total(const struct diff_table *t, enum diff_sides side)
 }
 
 /* Without steps a name of one side matters by its time. */
-static bool is_much(const struct diff *d, const struct diff_table *t,
-		    const struct diff_row *row)
+static bool is_much(const struct diff *d, const struct diff_row *row,
+		    const int64_t totals[DIFF_SIDES])
 {
 	enum diff_sides side = row->state == DIFF_REMOVED ? DIFF_A : DIFF_B;
-	int64_t total = table_total(t, side);
+	int64_t total = totals[side];
 
 	return !d->by_step && d->min_change <=
 		diff_part(total, total + row->total[side]);
 }
 
 static void judge_row(const struct diff *d, enum diff_table_id id,
-		      struct diff_row *row)
+		      struct diff_row *row, const int64_t totals[DIFF_SIDES])
 {
 	struct diff_change *c = &row->change;
 	bool on_cpu = id == DIFF_API || id == DIFF_NVTX;
 
 	if (!is_both(row)) {
-		c->significant |= is_much(d, &d->table[id], row);
+		c->significant |= is_much(d, row, totals);
 		return;
 	}
 	c->significant = c->p <= name_p && is_firm(d, c) &&
@@ -204,10 +208,14 @@ static int judge_table(struct diff *d, enum diff_table_id id)
 {
 	struct diff_table *t = &d->table[id];
 
+	const int64_t totals[DIFF_SIDES] = {
+		table_total(t, DIFF_A), table_total(t, DIFF_B),
+	};
+
 	if (correct_table(t))
 		return -ENOMEM;
 	for (size_t i = 0; i < t->nr; i++) {
-		judge_row(d, id, &t->row[i]);
+		judge_row(d, id, &t->row[i], totals);
 		d->nr_significant += t->row[i].change.significant;
 	}
 	sorting = d;

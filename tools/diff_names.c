@@ -6,7 +6,7 @@
 
 /*
  * The rows of a table.  An entry is one operation, call or range; sorted by
- * name and start, those of a name follow each other:
+ * name, step and start, those of a name follow each other:
  *
  *      entries of A   aaaaaa bbb   d
  *      entries of B   aaaaa  bbbb c
@@ -22,12 +22,14 @@ struct entries {
 	size_t nr, cap, at;
 };
 
-static int by_name_and_start(const void *a, const void *b)
+static int by_name_step_start(const void *a, const void *b)
 {
 	const struct entry *x = a, *y = b;
 
 	if (x->name != y->name)
 		return x->name < y->name ? -1 : 1;
+	if (x->step != y->step)
+		return x->step < y->step ? -1 : 1;
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
@@ -64,7 +66,8 @@ static void add(struct collect *c, uint32_t name, uint32_t step,
 		return;
 	}
 	out->entry[out->nr++] = (struct entry){
-		start, end - start, common_name(c, name), step,
+		start, end - start, common_name(c, name),
+		c->d->by_step ? step : MODEL_NONE,
 	};
 }
 
@@ -138,71 +141,97 @@ static void collect(struct diff *d, enum diff_sides side,
 	free(c.common);
 	if (out->nr)
 		qsort(out->entry, out->nr, sizeof(*out->entry),
-		      by_name_and_start);
+		      by_name_step_start);
 }
 
 /* ---- Rows ---- */
 
-/* A name's values: of each step, or of each operation. */
+/* Adds durations; no sum wraps. */
+static void add_time(int64_t *sum, int64_t n)
+{
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = INT64_MAX;
+}
+
+/* In how many steps is there something?  Those in none come last. */
+static size_t count_steps(const struct entry *e, size_t nr)
+{
+	size_t present = 0;
+
+	for (size_t i = 0; i < nr && e[i].step != MODEL_NONE; i++)
+		present += !i || e[i].step != e[i - 1].step;
+	return present;
+}
+
+/* The means of blocks of steps of which most are 0, without an array of them:
+ * names and steps may both be many. */
+static void sparse_means(const struct entry *e, size_t nr, size_t nr_steps,
+			 struct diff_blocks *out)
+{
+	size_t i = 0;
+
+	out->nr = nr_steps < DIFF_BLOCKS ? nr_steps : DIFF_BLOCKS;
+	for (size_t block = 0; block < out->nr; block++) {
+		size_t first = block * nr_steps / out->nr;
+		size_t behind = (block + 1) * nr_steps / out->nr;
+		unsigned __int128 sum = 0, n = behind - first;
+
+		for (; i < nr && e[i].step < behind; i++)
+			sum += e[i].dur;
+		sum = (2 * sum + n) / (2 * n);
+		out->value[block] = sum > INT64_MAX ? INT64_MAX : (int64_t)sum;
+	}
+}
+
+/* A name's values: of each step where it is part of (nearly) every one; else
+ * its means.  Without steps: of each operation, by their means. */
 struct values {
-	int64_t *value;
-	size_t nr, present;     /* values; those above nothing */
+	struct diff_values v;
+	int64_t *array;
+	bool regular;
 };
 
-static bool values_make(struct diff *d, enum diff_sides side,
-			const struct entry *e, size_t nr, struct values *out)
+static bool fill_values(struct values *out, const struct diff *d,
+			const struct entry *e, size_t nr)
 {
-	size_t nr_steps = d->side[side].steps.nr;
-
-	out->nr = d->by_step ? nr_steps : nr;
-	out->present = 0;
-	out->value = calloc(out->nr + 1, sizeof(*out->value));
-	if (!out->value)
+	out->array = calloc(out->v.nr + 1, sizeof(*out->array));
+	if (!out->array)
 		return false;
 	for (size_t i = 0; i < nr; i++) {
-		if (!d->by_step) {
-			out->value[i] = e[i].dur;
-		} else if (e[i].step != MODEL_NONE) {
-			int64_t *v = &out->value[e[i].step];
-
-			if (__builtin_add_overflow(*v, e[i].dur, v))
-				*v = INT64_MAX;
-		}
+		if (!d->by_step)
+			out->array[i] = e[i].dur;
+		else if (e[i].step != MODEL_NONE)
+			add_time(&out->array[e[i].step], e[i].dur);
 	}
-	for (size_t i = 0; i < out->nr; i++)
-		out->present += !d->by_step || out->value[i];
+	out->v.value = out->array;
+	diff_block(out->array, out->v.nr, true, &out->v.means);
 	return true;
 }
 
-/* Is it part of (nearly) every step?  Then the median of steps says most;
- * else it would be nothing. */
-static bool is_regular(const struct values *v)
+static bool make_values(struct values *out, const struct diff *d,
+			enum diff_sides side, const struct entry *e, size_t nr)
 {
-	return v->present * 10 >= v->nr * 6;
-}
+	size_t nr_steps = d->side[side].steps.nr;
 
-static void judge(struct diff *d, struct diff_row *row,
-		  const struct values v[DIFF_SIDES])
-{
-	const struct diff_values a = { v[DIFF_A].value, v[DIFF_A].nr };
-	const struct diff_values b = { v[DIFF_B].value, v[DIFF_B].nr };
-
-	diff_judge(&row->change, a, b, !d->by_step ||
-		   !is_regular(&v[DIFF_A]) || !is_regular(&v[DIFF_B]));
+	out->v.nr = d->by_step ? nr_steps : nr;
+	out->regular = d->by_step && count_steps(e, nr) * 10 >= nr_steps * 6;
+	if (out->regular || !d->by_step)
+		return fill_values(out, d, e, nr);
+	sparse_means(e, nr, nr_steps, &out->v.means);
+	return true;
 }
 
 /* One side has it only: that is sure, and matters where it is regular. */
-static void only(struct diff *d, struct diff_row *row, enum diff_sides side,
-		 const struct values *v)
+static void only(struct diff_row *row, enum diff_sides side,
+		 const struct values *own)
 {
-	const struct diff_values own = { v->value, v->nr };
+	struct diff_change *c = &row->change;
 
-	diff_judge(&row->change, own, own, !d->by_step || !is_regular(v));
-	row->change.typical[side == DIFF_A ? DIFF_B : DIFF_A] = 0;
-	row->change.part = diff_part(row->change.typical[DIFF_A],
-				     row->change.typical[DIFF_B]);
-	row->change.p = 1;
-	row->change.significant = d->by_step && is_regular(v);
+	diff_judge(c, &own->v, &own->v, !own->regular);
+	c->typical[side == DIFF_A ? DIFF_B : DIFF_A] = 0;
+	c->part = diff_part(c->typical[DIFF_A], c->typical[DIFF_B]);
+	c->p = 1;
+	c->significant = own->regular;
 	row->state = side == DIFF_A ? DIFF_REMOVED : DIFF_ADDED;
 }
 
@@ -210,28 +239,27 @@ static void make_row(struct diff *d, struct diff_row *row,
 		     const struct entry *e[DIFF_SIDES],
 		     const size_t nr[DIFF_SIDES])
 {
-	struct values v[DIFF_SIDES] = { { .nr = 0 }, { .nr = 0 } };
+	struct values v[DIFF_SIDES] = { { .array = NULL }, { .array = NULL } };
 
-	row->change.p = 1;
 	for (int side = 0; side < DIFF_SIDES; side++) {
 		row->count[side] = nr[side];
 		for (size_t i = 0; i < nr[side]; i++)
-			if (__builtin_add_overflow(row->total[side],
-						   e[side][i].dur,
-						   &row->total[side]))
-				row->total[side] = INT64_MAX;
-		if (!values_make(d, side, e[side], nr[side], &v[side]))
+			add_time(&row->total[side], e[side][i].dur);
+		if (nr[side] && !make_values(&v[side], d, side, e[side],
+					     nr[side]))
 			d->no_memory = true;
 	}
-	if (!d->no_memory) {
-		if (nr[DIFF_A] && nr[DIFF_B])
-			judge(d, row, v);
-		else
-			only(d, row, nr[DIFF_A] ? DIFF_A : DIFF_B,
-			     &v[nr[DIFF_A] ? DIFF_A : DIFF_B]);
-	}
-	free(v[DIFF_A].value);
-	free(v[DIFF_B].value);
+	if (d->no_memory)
+		;
+	else if (!nr[DIFF_B])
+		only(row, DIFF_A, &v[DIFF_A]);
+	else if (!nr[DIFF_A])
+		only(row, DIFF_B, &v[DIFF_B]);
+	else
+		diff_judge(&row->change, &v[DIFF_A].v, &v[DIFF_B].v,
+			   !v[DIFF_A].regular || !v[DIFF_B].regular);
+	free(v[DIFF_A].array);
+	free(v[DIFF_B].array);
 }
 
 /* The entries of the next name on either side. */

@@ -111,79 +111,123 @@ static int64_t *new_values(struct diff *d, const struct diff_side *s)
 }
 
 /* GPU time of the work that each step launched, a union over the streams of a
- * device, summed over devices. */
-static void add_busy(const struct diff_side *s, int64_t *busy, int64_t *until)
+ * device, summed over devices.  until[] is of the device in whose work the step
+ * was seen last: work is sorted by device. */
+struct until {
+	int64_t end;
+	uint32_t device;
+};
+
+static void add_busy(const struct diff_side *s, int64_t *busy,
+		     struct until *until)
 {
 	const struct model *m = &s->m;
 
 	for (size_t i = 0; i < m->nr_work; i++) {
 		const struct model_work *w = &m->work[i];
 		uint32_t step = steps_of_work(&s->steps, m, w);
-		int64_t from;
+		int64_t from = w->start;
+		struct until *u;
 
-		if (!i || w->device != w[-1].device)
-			for (size_t k = 0; k < s->steps.nr; k++)
-				until[k] = INT64_MIN;
 		if (step == MODEL_NONE)
 			continue;
-		from = w->start > until[step] ? w->start : until[step];
+		u = &until[step];
+		if (u->device == w->device + 1u && u->end > from)
+			from = u->end;
 		if (w->end <= from)
 			continue;
 		busy[step] += w->end - from;
-		until[step] = w->end;
+		*u = (struct until){ w->end, w->device + 1u };
 	}
 }
 
-/* Takes the time in which a device works off the steps' idle time; steps are in
- * order and do not overlap, so `at` only moves forward. */
-static void take_off(const struct steps *s, size_t *at, int64_t start,
-		     int64_t end, int64_t *idle)
-{
-	while (*at < s->nr && s->step[*at].end <= start)
-		++*at;
-	for (size_t i = *at; i < s->nr && s->step[i].start < end; i++) {
-		int64_t from = s->step[i].start, to = s->step[i].end;
+/*
+ * Busy time by the clock.  With the starts s and the ends e of all stretches
+ * in which a device works, the busy time of all devices up to a moment t is
+ *
+ *      sum of (t - s) for s < t  -  sum of (t - e) for e < t
+ *
+ * and that of a step the difference of two such moments.
+ */
+struct stretches {
+	int64_t *start, *end;           /* each sorted */
+	size_t nr, at_start, at_end;    /* how many lie before the moment */
+	__int128 sum;                   /* of those starts - of those ends */
+};
 
-		from = start > from ? start : from;
-		to = end < to ? end : to;
-		idle[i] -= to > from ? to - from : 0;
-	}
+static int by_value(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
 }
 
-static void take_off_device(const struct diff_side *s,
-			    const struct model_device *device, int64_t *idle)
+static bool find_stretches(const struct diff_side *s, struct stretches *out)
 {
-	const struct model_work *w = &s->m.work[device->first];
+	const struct model_work *w = s->m.work;
 	int64_t until = INT64_MIN;
-	size_t at = 0;
 
-	for (size_t i = 0; i < s->steps.nr; i++)
-		idle[i] += s->steps.step[i].end - s->steps.step[i].start;
-	for (size_t i = 0; i < device->nr; i++) {
-		int64_t start = w[i].start > until ? w[i].start : until;
-
-		if (w[i].end <= start)
+	out->start = malloc((s->m.nr_work + 1) * sizeof(*out->start));
+	out->end = malloc((s->m.nr_work + 1) * sizeof(*out->end));
+	if (!out->start || !out->end)
+		return false;
+	for (size_t i = 0; i < s->m.nr_work; i++) {
+		if (i && w[i].device != w[i - 1].device)
+			until = INT64_MIN;
+		if (w[i].end <= until || w[i].end <= w[i].start)
 			continue;
-		take_off(&s->steps, &at, start, w[i].end, idle);
-		until = w[i].end;
+		out->start[out->nr] = w[i].start > until ? w[i].start : until;
+		out->end[out->nr++] = until = w[i].end;
 	}
+	if (out->nr) {
+		qsort(out->start, out->nr, sizeof(int64_t), by_value);
+		qsort(out->end, out->nr, sizeof(int64_t), by_value);
+	}
+	return true;
+}
+
+/* Moments must not go back. */
+static __int128 busy_up_to(struct stretches *s, int64_t moment)
+{
+	while (s->at_start < s->nr && s->start[s->at_start] < moment)
+		s->sum += s->start[s->at_start++];
+	while (s->at_end < s->nr && s->end[s->at_end] < moment)
+		s->sum -= s->end[s->at_end++];
+	return (__int128)moment * (s->at_start - s->at_end) - s->sum;
+}
+
+static bool find_idle(const struct diff_side *s, int64_t *idle)
+{
+	struct stretches busy = { .nr = 0 };
+	bool found = find_stretches(s, &busy);
+
+	for (size_t i = 0; found && i < s->steps.nr; i++) {
+		const struct step *step = &s->steps.step[i];
+		__int128 before = busy_up_to(&busy, step->start), all;
+
+		all = (__int128)(step->end - step->start) * s->m.nr_devices -
+			(busy_up_to(&busy, step->end) - before);
+		idle[i] = all > INT64_MAX ? INT64_MAX : (int64_t)all;
+	}
+	free(busy.start);
+	free(busy.end);
+	return found;
 }
 
 static void side_metrics(struct diff *d, enum diff_sides side)
 {
 	const struct diff_side *s = &d->side[side];
-	int64_t *until = new_values(d, s);
+	struct until *until = calloc(s->steps.nr, sizeof(*until));
 
 	for (int i = 0; i < DIFF_METRICS; i++)
 		d->metric[i].value[side] = new_values(d, s);
+	d->no_memory |= !until;
 	if (!d->no_memory) {
 		for (size_t i = 0; i < s->steps.nr; i++)
 			d->metric[DIFF_STEP].value[side][i] =
 				s->steps.step[i].end - s->steps.step[i].start;
 		add_busy(s, d->metric[DIFF_BUSY].value[side], until);
-		for (size_t i = 0; i < s->m.nr_devices; i++)
-			take_off_device(s, &s->m.device[i],
-					d->metric[DIFF_IDLE].value[side]);
+		d->no_memory |= !find_idle(s, d->metric[DIFF_IDLE].value[side]);
 	}
 	free(until);
 }
