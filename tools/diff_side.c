@@ -45,6 +45,9 @@ static void read_facts(struct diff *d, struct diff_side *s, struct keys *keys)
 /* One step, so that everything else need not ask: the whole file. */
 static int whole_file(struct diff_side *s)
 {
+	steps_fini(&s->steps);          /* it may have room for steps */
+	s->steps.source = STEPS_NONE;
+	s->steps.name = MODEL_NONE;
 	s->steps.step = calloc(1, sizeof(*s->steps.step));
 	if (!s->steps.step)
 		return -ENOMEM;
