@@ -15,6 +15,7 @@ static const struct command {
 } commands[] = {
 	{ "record", cmd_record, "run a program and record what its GPU did" },
 	{ "report", cmd_report, "tables: kernels, API calls, copies, ranges" },
+	{ "diagnose", cmd_diagnose, "what is slow, why, and what it would save" },
 	{ "diff", cmd_diff, "what changed from one trace to another" },
 	{ "merge", cmd_merge, "several ranks or processes on one timeline" },
 	{ "check", cmd_check, "is the file valid, do Perfetto and HTA read it" },

@@ -16,6 +16,7 @@ int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_diagnose(int argc, char **argv);
 int cmd_diff(int argc, char **argv);
 int cmd_merge(int argc, char **argv);
 

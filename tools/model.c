@@ -378,7 +378,9 @@ static void add_header(struct model *m, const struct trace *t,
 		return;
 	}
 	file = &m->file[m->nr_files++];
-	*file = (struct model_file){ .path = path, .rank = -1 };
+	*file = (struct model_file){
+		.path = path, .rank = -1, .shift_ns = m->shift_ns,
+	};
 	if (devices->type == JSON_ARRAY)
 		(void)jsonval_next(devices, &at, NULL, &v);
 	file->gpu = member_name(m, &v, "name");

@@ -106,6 +106,7 @@ struct model_file {
 	uint32_t gpu;           /* names: model of the first GPU, versions as */
 	uint32_t driver, cupti; /* the file has them; MODEL_NONE: not said */
 	int64_t lost;           /* events, all causes */
+	int64_t shift_ns;       /* a time here minus that in the file */
 };
 
 struct model {
@@ -150,5 +151,8 @@ uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at);
  * PyTorch's operators. */
 uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
 			bool ops);
+/* The one around that range, at the same time, or MODEL_NONE. */
+uint32_t model_range_around(const struct model *m, uint32_t lane,
+			    uint32_t range, int64_t at);
 
 #endif

@@ -136,11 +136,22 @@ uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at)
 /* Ranges nest, so going back from the last that began, the first that has not
  * ended is the innermost.  A lane with many short ones at one level is why the
  * steps back are bounded: the answer is evidence, not a sum. */
+static uint32_t open_before(const struct model *m, uint32_t lane, size_t i,
+			    int64_t at, bool ops)
+{
+	enum { MANY = 20000 };
+	size_t first = m->lane[lane].first_range;
+
+	for (int n = 0; i-- > first && n < MANY; n++)
+		if (m->range[i].end > at && (ops || !m->range[i].is_op))
+			return i;
+	return MODEL_NONE;
+}
+
 uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
 			bool ops)
 {
-	enum { MANY = 100000 };
-	size_t lo = m->lane[lane].first_range, first = lo;
+	size_t lo = m->lane[lane].first_range;
 	size_t hi = lo + m->lane[lane].nr_ranges;
 
 	while (lo < hi) {
@@ -151,8 +162,11 @@ uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
 		else
 			hi = mid;
 	}
-	for (int i = 0; lo-- > first && i < MANY; i++)
-		if (m->range[lo].end > at && (ops || !m->range[lo].is_op))
-			return lo;
-	return MODEL_NONE;
+	return open_before(m, lane, lo, at, ops);
+}
+
+uint32_t model_range_around(const struct model *m, uint32_t lane,
+			    uint32_t range, int64_t at)
+{
+	return open_before(m, lane, range, at, true);
 }

@@ -195,27 +195,44 @@ static bool is_alike(const uint32_t *name, size_t i, size_t model,
 	return true;
 }
 
-/* The start of a step, in the last period but one: where the GPU idles most,
- * added up over three periods. */
-static size_t find_phase(const struct model *m, const uint32_t *at, size_t nr,
-			 size_t period)
+/* The idle time before a kernel, added up over the periods around. */
+static int64_t gap_before(const struct model *m, const uint32_t *at, size_t nr,
+			  size_t period, size_t i)
 {
-	size_t first = nr - 2 * period, best = first;
+	int64_t gap = 0;
+
+	for (size_t k = i - period; k <= i + period && k < nr; k += period)
+		if (k)
+			gap += m->work[at[k]].start / 4 -
+			       m->work[at[k - 1]].end / 4;
+	return gap;
+}
+
+/* Where a step starts, in the last period but one: beside a kernel that comes
+ * once in a period (a layer's come many times), and there where the GPU idles
+ * most.  SIZE_MAX: out of memory. */
+static size_t find_phase(const struct model *m, const uint32_t *name,
+			 const uint32_t *at, size_t nr, size_t period)
+{
+	uint32_t *count = calloc(m->names.nr, sizeof(*count));
+	size_t first = nr - 2 * period, best = SIZE_MAX;
 	int64_t most = INT64_MIN;
 
-	for (size_t i = first; i < first + period; i++) {
-		int64_t gap = 0;
+	if (!count)
+		return SIZE_MAX;
+	for (size_t i = first; i < first + period; i++)
+		count[name[i]]++;
+	for (int once = 1; once >= 0 && best == SIZE_MAX; once--)
+		for (size_t i = first; i < first + period; i++) {
+			int64_t gap = gap_before(m, at, nr, period, i);
 
-		for (size_t k = i - period; k <= i + period && k < nr;
-		     k += period)
-			if (k)
-				gap += m->work[at[k]].start / 4 -
-				       m->work[at[k - 1]].end / 4;
-		if (gap > most) {
+			if (gap <= most || (once && count[name[i]] != 1 &&
+					    count[name[i - 1]] != 1))
+				continue;
 			most = gap;
 			best = i;
 		}
-	}
+	free(count);
 	return best;
 }
 
@@ -238,10 +255,12 @@ static int put(struct steps *s, size_t *cap, const struct model *m,
 static int cut(const struct model *m, struct steps *s, const uint32_t *name,
 	       const uint32_t *at, size_t nr)
 {
-	size_t model = find_phase(m, at, nr, s->period), work = 64 * nr;
-	size_t i = 0, cap = 0;
+	size_t model = find_phase(m, name, at, nr, s->period);
+	size_t i = 0, cap = 0, work = 64 * nr;
 	bool follows = false;
 
+	if (model == SIZE_MAX)
+		return -ENOMEM;
 	while (i + s->period <= nr) {
 		if (!is_alike(name, i, model, s->period, &work)) {
 			follows = false;
