@@ -319,24 +319,76 @@ def test_a_slower_kernel_is_found(gputrace, tmp_path):
         assert (back[0]["name"], back[0]["state"]) == (name, "faster")
 
 
+def steps_of(path, times, call=None):
+    """Steps of given lengths, in each one call of call() ns."""
+    maker, now = Maker(), 10 ** 9
+    for time in times:
+        maker.add("user_annotation", "step", now, now + time)
+        if call:
+            maker.add("cuda_runtime", "cudaFree", now, now + call())
+        now += time
+    return maker.write(path)
+
+
 def test_held_up_and_catching_up_is_noise(gputrace, tmp_path):
     """Most steps are shorter than before, and the program is slower."""
-    def steps(path, times):
-        maker, now = Maker(), 10 ** 9
-        for time in times:
-            maker.add("user_annotation", "step", now, now + time)
-            now += time
-        return maker.write(path)
-
     rng = random.Random(5)
     even = [rng.randrange(99000, 101000) for _ in range(120)]
     uneven = [rng.randrange(49000, 51000) if i % 6 else
               rng.randrange(600000, 700000) for i in range(120)]
-    a, b = steps(tmp_path / "a.json", even), steps(tmp_path / "b.json",
-                                                   uneven)
+    a, b = (steps_of(tmp_path / n, t)
+            for n, t in (("a.json", even), ("b.json", uneven)))
     assert median(uneven) < median(even) and mean(uneven) > mean(even)
     for files in ((a, b), (b, a)):
         assert significant(diff(gputrace, *files, "--fail-over", "5")) == []
+
+
+@pytest.mark.parametrize("spared, status", [(5, 0), (30, 1)])
+def test_a_loaded_machine_is_noise(gputrace, tmp_path, spared, status):
+    """A neighbour lengthens four steps of five, and not the shortest; what
+    the program itself does spares hardly a step."""
+    rng = random.Random(5)
+    before = [rng.randrange(99000, 101000) for _ in range(120)]
+    after = [t + 20000 * bool(i % spared) for i, t in enumerate(before)]
+    a, b = (steps_of(tmp_path / n, t)
+            for n, t in (("a.json", before), ("b.json", after)))
+    got = diff(gputrace, a, b, "--fail-over", "5%", status=status)
+    assert significant(got) == ["step", "step time"] * status
+
+
+@pytest.mark.parametrize("call, step, found", [
+    (4000, 0, 0), (8000, 0, 0), (25000, 0, 1),      # of 100000
+    (1000, 9000, 0), (4000, 9000, 0), (8000, 9000, 1),
+])
+def test_a_call_must_matter_for_the_step(gputrace, tmp_path, call, step,
+                                         found):
+    rng = random.Random(6)
+    a = steps_of(tmp_path / "a.json", [100000] * 60,
+                 lambda: rng.randrange(4900, 5100))
+    b = steps_of(tmp_path / "b.json", [100000 + step] * 60,
+                 lambda: call + rng.randrange(4900, 5100))
+    got = diff(gputrace, a, b)
+    assert significant(got) == ["cudaFree"] * found + \
+        ["step", "step time"] * bool(step)
+    assert got["api"][0]["p"] < 0.001
+
+
+def test_idle_time_counts_as_a_part_of_the_step(gputrace, tmp_path):
+    """1 % of a step idle or 2 %: twice as much, and no matter."""
+    def loop(path, idle):
+        maker, now = Maker(), 10 ** 9
+        for i in range(60):
+            maker.add("user_annotation", "step", now, now + 100000)
+            maker.work("k", now, now + idle + i % 7, now + 100000)
+            now += 100000
+        return maker.write(path)
+
+    a = loop(tmp_path / "a.json", 1000)
+    for idle, state in ((2000, "same"), (9000, "slower")):
+        got = diff(gputrace, a, loop(tmp_path / "b.json", idle))
+        row = rows(got, "metrics")["GPU idle"]
+        assert row["state"] == state and row["change"] > 0.9
+        assert row["p"] < 0.01
 
 
 def test_fail_over(gputrace, tmp_path):
