@@ -69,8 +69,14 @@ static bool find_path(struct work *work, struct writer_target *target)
 
 static void say_busy(struct work *work, const struct capture_status *status)
 {
-	fail(work, PROTOCOL_BUSY, "a window is open%s%s; 'gputrace stop' "
-	     "closes it", status->path[0] ? ", into " : "", status->path);
+	if (status->is_recorder)
+		fail(work, PROTOCOL_BUSY, "the flight recorder is running "
+		     "(GPUTRACE_RECORDER): gputrace dump writes it, gputrace "
+		     "stop ends it");
+	else
+		fail(work, PROTOCOL_BUSY, "already recording%s%s: gputrace "
+		     "stop ends that", status->path[0] ? ", into " : "",
+		     status->path);
 }
 
 static bool wait_until(const struct work *work)
@@ -121,11 +127,6 @@ static void start(struct work *work)
 	request.has_target = work->request.path[0];
 	if (!wait_until(work)) {
 		fail(work, PROTOCOL_FAILED, "the process is ending");
-		return;
-	}
-	capture_status(&status);
-	if (status.is_open) {
-		say_busy(work, &status);
 		return;
 	}
 	error = open_window(work, &request, &status);
@@ -310,6 +311,12 @@ void work_queue(struct work *work)
 	atomic_store(&work->state, work->kind != WORK_DUMP ? WORK_QUEUED :
 		     can_dump ? WORK_QUEUED_DUMP : WORK_DONE);
 	wait_wake(&wake);
+}
+
+bool work_has_owner(const struct work *work)
+{
+	return work->kind == WORK_START && !work->code &&
+		work->request.has_fd && !work->request.duration_ns;
 }
 
 void work_cancel(struct work *work)

@@ -67,6 +67,9 @@ bool work_set_moment(struct work *work);
 /* Context: the socket's thread. */
 void work_queue(struct work *work);
 
+/* A start that succeeded, and whose window nobody else will end. */
+bool work_has_owner(const struct work *work);
+
 /* Somebody is gone: one that waits for its time does not begin. */
 void work_cancel(struct work *work);
 

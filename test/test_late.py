@@ -74,7 +74,14 @@ def test_ends(tmp_path, end):
     """_exit cannot be seen: there it is all up to the last flush."""
     done, trace = late_trace(tmp_path, "--end", end, GPUTRACE_FLUSH="100ms")
     assert len(own_lines(done.err)) == (end != "_exit")
-    assert (len(trace.api("cuModuleUnload")) == 1) == (end != "_exit")
+    assert len(trace.api("cuModuleUnload")) == 1 or end == "_exit"
+
+
+def test_preloaded_in_vain(tmp_path):
+    """LD_PRELOAD names a file that is not there (in this container)."""
+    done = late("--nvtx", LIBRARY, GPUTRACE_OUT=tmp_path / "t.json",
+                LD_PRELOAD="/none/libgputrace.so")
+    check_after(done, Trace(tmp_path / "t.json"))
 
 
 def test_it_stays(tmp_path):
@@ -131,13 +138,16 @@ PTRACE_SEIZE = 0x4206
 
 
 def test_brought_by_a_debugger(tmp_path):
-    """CUDA is in use, so it would read them at once: it waits for them."""
+    """CUDA is in use, so it would read them at once: it waits for them.  The
+    variables are of a parent's, and name a file that is not to be had."""
     out = tmp_path / "t.json"
     given = "GPUTRACE_OUT=%s\nGPUTRACE_START=now" % out
     process = subprocess.Popen(
         [BUILD / "host" / "late", "--pause", "--settings", given, LIBRARY],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment(traced=False, GPUTRACE_START="off"), cwd=tmp_path)
+        env=environment(traced=False, GPUTRACE_START="off",
+                        NVTX_INJECTION64_PATH="/none/libgputrace.so"),
+        cwd=tmp_path)
     assert process.stdout.readline() == b"ready\n"
     refused = ctypes.CDLL(None, use_errno=True).ptrace(
         PTRACE_SEIZE, process.pid, None, None)
@@ -189,7 +199,8 @@ def test_a_copy_beside_the_preloaded_one(tmp_path):
     trace = Trace(out)
     check_after(done, trace)
     assert len(named(trace, "direct_copy")) == done.did["before"]["kernels"]
-    assert len(own_lines(done.err)) == 1
+    assert len(own_lines(done.err)) == 2
+    assert "this copy, %s, does nothing" % copy in done.err
 
 
 # ---- NVTX ----
@@ -232,6 +243,16 @@ def test_nvtx_of_any_build(tmp_path):
         tmp_path, *(a for user in users for a in ("--user", user)))
     assert done.did["ranges"]["user after"] == len(BUILDS)
     assert trace.count("user_annotation")["user after"] == len(BUILDS)
+
+
+def test_nvtx_2_in_use_before(tmp_path):
+    library = shutil.copy(BUILD / "shim" / "nvtx2lib.so",
+                          tmp_path / "libnvToolsExt.so.1")
+    done, trace = late_trace(
+        tmp_path, "--user", "libnvToolsExt.so.1",
+        LD_LIBRARY_PATH="%s:%s" % (tmp_path, BUILD / "sim"))
+    assert library and done.did["ranges"]["user after"] == 1
+    assert trace.count("user_annotation")["user after"] == 1
 
 
 def test_nvtx_is_not_wanted(tmp_path):

@@ -167,6 +167,7 @@ static void describe(struct trace *trace, struct dump *dump,
 	dump->result.span_ns = trace->first_open_ns ? now_ns - dump->from_ns :
 		0;
 	dump->result.lost = output_lost();
+	dump->result.unfinished = unfinished_since(trace, dump->from_ns);
 	dump->file.begun_ns = dump->from_ns;
 	dump->file.span_ns = dump->result.span_ns;
 	dump->file.forgotten = gone->tally;

@@ -51,7 +51,7 @@ static int (*calls[MAX_USERS])(const char *name);
 static int nr_users, nr_threads, use_nvtx, use_graph, use_running;
 static int is_fresh, is_closed, is_paused, is_measured, use_profiler;
 static atomic_bool is_loaded, is_over;
-static atomic_int nr_outside;   /* threads that are out of their ranges */
+static atomic_int nr_seen, nr_outside; /* pushes; threads out of their ranges */
 
 static struct gpu gpu;
 static CUstream stream;
@@ -98,8 +98,7 @@ static void *push_and_pop(void *argument)
 		inner = nvtxRangePushA("busy inner");
 		if (outer > 0 || inner > 1)
 			TALLY("wrong", "levels", 1);
-		if (outer == 0)
-			TALLY("ranges", "seen", 1);
+		nr_seen += outer == 0;
 		nvtxRangePop();
 		nvtxRangePop();
 		if (getenv("LATE_IS_NOT_SET"))
@@ -327,13 +326,16 @@ static void after(void)
 
 static void finish(void)
 {
+	int status = 0;
 	pid_t child;
 
 	if (!strcmp(end, "fork")) {
 		child = fork();
 		if (!child)
 			exit(7);
-		waitpid(child, NULL, 0);
+		waitpid(child, &status, 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			TALLY("wrong", "child", 1);
 	}
 	if (!strcmp(end, "_exit"))
 		usleep(700000); /* some flushes of 100 ms */
@@ -408,6 +410,9 @@ int main(int argc, char **argv)
 		getchar();
 	}
 	load_all(argc - optind, argv + optind);
+	for (i = 0; nr_threads && !nr_seen && i < 5000; i++)
+		usleep(1000);
+	TALLY("ranges", "seen", nr_seen);
 	is_loaded = true;
 	while (nr_outside < nr_threads)
 		usleep(1000);
