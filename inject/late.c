@@ -14,6 +14,7 @@
 #include "collector/wait.h"
 #include "inject/arm.h"
 #include "inject/attach.h"
+#include "inject/brought.h"
 
 /* From the load to the call that brings the settings: a debugger stops and
  * continues the process some times.  Looks are LOOK_NS apart. */
@@ -162,7 +163,7 @@ void late_have_settings(bool is_new)
 
 void late_load(bool may_be_injected)
 {
-	is_brought = is_debugged();
+	is_brought = brought_by_command() || is_debugged();
 	if (may_be_injected && !is_brought)
 		return;
 	if (!is_brought)

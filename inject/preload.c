@@ -146,12 +146,12 @@ EXPORT int InitializeInjectionNvtx(void *get_export_table)
 }
 
 /*
- * For whoever brings the library into a running process (a debugger that makes
- * it call dlopen(), and then this): settings that go before those of the
- * environment, "NAME=VALUE" lines.  Unless GPUTRACE_START is among them or in
- * the environment, it is `off`.  Returns 0, or -EALREADY: the process has read
- * its settings before; -EPERM: it is privileged, and not traced.
- * NULL: nothing is given; returns 1 in a copy that is at work, else 0.
+ * For whoever brings the library into a running process (`gputrace attach`, or
+ * a debugger, that makes it call dlopen(), and then this): settings that go
+ * before those of the environment, "NAME=VALUE" lines.  Unless GPUTRACE_START
+ * is among them or in the environment, it is `off`.  Returns 0, or -EALREADY:
+ * the process has read its settings before; -EPERM: it is privileged, and not
+ * traced.  NULL: nothing is given; returns 1 in a copy that is at work, else 0.
  * Context: any thread that could call dlopen().
  */
 EXPORT int gputrace_attach(const char *settings);
