@@ -215,10 +215,13 @@ faults: tests
 
 install: $(PRODUCT)
 	install -d $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib \
-		$(DESTDIR)$(PREFIX)/share/man/man1
+		$(DESTDIR)$(PREFIX)/share/man/man1 \
+		$(DESTDIR)$(PREFIX)/share/doc/gputrace/examples
 	install -m 755 $(O)/gputrace $(DESTDIR)$(PREFIX)/bin/
 	install -m 755 $(O)/libgputrace.so $(DESTDIR)$(PREFIX)/lib/
 	install -m 644 tools/gputrace.1 $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 tools/examples/* \
+		$(DESTDIR)$(PREFIX)/share/doc/gputrace/examples/
 
 clean:
 	rm -rf $(O)

@@ -15,13 +15,16 @@
 #include "collector/clock.h"
 #include "collector/cupti_api.h"
 #include "collector/cupti_buffers.h"
+#include "collector/cupti_demand.h"
 #include "collector/cupti_kinds.h"
 #include "collector/cupti_subscriber.h"
+#include "collector/guard.h"
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/own_thread.h"
 #include "collector/pause.h"
 #include "collector/pool.h"
+#include "collector/settle.h"
 #include "collector/wait.h"
 #include "collector/watch.h"
 #include "collector/window.h"
@@ -60,27 +63,7 @@ static struct cupti_options options;
 static pthread_mutex_t control = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t request, wake, finished, is_on, is_dead, place;
 static uint32_t nr_windows;
-
-/* A handler that interrupts the one who has it, on the same thread, may want
- * it, too: signals wait, but for those that tell of a crash. */
-static void take_control(sigset_t *before)
-{
-	static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL,
-				       SIGABRT, SIGTRAP, SIGSYS };
-	sigset_t all;
-
-	sigfillset(&all);
-	for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++)
-		sigdelset(&all, crashes[i]);
-	pthread_sigmask(SIG_BLOCK, &all, before);
-	pthread_mutex_lock(&control);
-}
-
-static void give_control(const sigset_t *before)
-{
-	pthread_mutex_unlock(&control);
-	pthread_sigmask(SIG_SETMASK, before, NULL);
-}
+static bool is_discarded;       /* GPUTRACE_FLOOR */
 
 /* ---- The flush thread ---- */
 
@@ -102,6 +85,34 @@ static void flush_forced(uint64_t wait_ns)
 	watch_forced(start_ns);
 }
 
+/* Somebody waits for what a plain flush would not bring. */
+static void flush_on_demand(void)
+{
+	uint32_t asked;
+
+	if (!cupti_demand_is_there(&asked))
+		return;
+	if (atomic_load(&is_on) && atomic_load(&place) == HERE) {
+		cupti_buffers_flush(0);
+		wait_for_buffers(clock_now_ns() + LOOK_NS);
+		if (pool_outstanding())
+			flush_forced(50 * LOOK_NS);
+		activity_flushed();
+	}
+	cupti_demand_answer(asked);
+}
+
+static void settle_overtaken(uint64_t flushed_ns)
+{
+	sigset_t before;
+
+	guard_take(&control, &before);
+	if (atomic_load(&request) == NOTHING &&
+	    settle_is_due(flushed_ns, STOP_WAIT_NS))
+		window_settle();
+	guard_give(&control, &before);
+}
+
 /*
  * Every flush_ns.  A plain flush returns all buffers but those that hold a
  * record of work in flight (each thread has buffers of its own): one that
@@ -109,9 +120,10 @@ static void flush_forced(uint64_t wait_ns)
  */
 static void flush_periodically(void)
 {
-	uint64_t oldest_ns;
+	uint64_t oldest_ns, begin_ns = clock_now_ns();
 
 	cupti_buffers_flush(0);
+	settle_overtaken(begin_ns);
 	oldest_ns = pool_oldest_ns();
 	if (atomic_load(&place) == HERE && ((oldest_ns != UINT64_MAX &&
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75))
@@ -136,7 +148,7 @@ static void leave(void)
 {
 	sigset_t before;
 
-	take_control(&before);
+	guard_take(&control, &before);
 	if (atomic_load(&place) == LEAVING) {
 		if (atomic_load(&is_on)) {
 			cupti_kinds_disable();
@@ -147,7 +159,7 @@ static void leave(void)
 		cupti_buffers_release();
 		atomic_store(&place, ASIDE);
 	}
-	give_control(&before);
+	guard_give(&control, &before);
 	wait_wake(&wake);
 }
 
@@ -177,10 +189,10 @@ void cupti_stand_aside(void)
 
 	if (atomic_load(&is_dead))
 		return;
-	take_control(&before);
+	guard_take(&control, &before);
 	if (atomic_load(&place) == HERE)
 		atomic_store(&place, LEAVING);
-	give_control(&before);
+	guard_give(&control, &before);
 	wait_wake(&wake);
 	/* Between windows there is nothing to fetch. */
 	while (seen = atomic_load(&wake), atomic_load(&is_on) &&
@@ -215,7 +227,7 @@ void cupti_take_up(void)
 		cupti_buffers_flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 		client_was_flushed();
 	}
-	take_control(&before);
+	guard_take(&control, &before);
 	if (atomic_load(&place) == ASIDE && client_may_be_left() &&
 	    atomic_load(&request) == NOTHING) {
 		if (atomic_load(&is_on) && take_place()) {
@@ -225,7 +237,7 @@ void cupti_take_up(void)
 		atomic_store(&place, HERE);
 		pause_end();
 	}
-	give_control(&before);
+	guard_give(&control, &before);
 	wait_wake(&wake);
 }
 
@@ -255,7 +267,7 @@ static void complete_stop(void)
 	if (pool_outstanding() && atomic_load(&request) == STOP &&
 	    atomic_load(&place) == HERE)
 		flush_forced(50 * LOOK_NS);
-	take_control(&before);
+	guard_take(&control, &before);
 	if (atomic_load(&request) == STOP) {
 		if (atomic_load(&place) != ASIDE)
 			cupti_kinds_disable();
@@ -263,8 +275,8 @@ static void complete_stop(void)
 		end_stop();
 		window_settle();
 	}
-	give_control(&before);
-	activity_wake();        /* the writer completes the window's file */
+	guard_give(&control, &before);
+	activity_flushed();     /* the writer completes the window's file */
 }
 
 static void complete_finish(void)
@@ -273,8 +285,10 @@ static void complete_finish(void)
 		flush_forced(50 * LOOK_NS);
 		cupti_kinds_disable();
 	}
+	atomic_store(&is_on, 0);
 	cupti_give_way();
 	loss_add(LOSS_BUFFERS_LOST, pool_outstanding());
+	flush_on_demand();      /* nothing is on */
 	atomic_store(&finished, 1);
 	wait_wake(&finished);
 }
@@ -315,6 +329,7 @@ static void *run_flushes(void *argument)
 		}
 		if (atomic_load(&is_on))
 			clock_adjust();
+		flush_on_demand();
 		switch (atomic_load(&place)) {
 		case LEAVING:
 			complete_leaving();
@@ -355,7 +370,7 @@ int cupti_attach(const struct cupti_options *given)
 	cupti_kinds_select(&options);
 	cupti_buffers_set_clock();
 	if (options.on_profiler_api)
-		error = cupti_subscribe();
+		error = cupti_subscribe(options.on_profiler_api);
 	if (error)
 		return error;
 	error = own_thread_start("gputrace-flush", run_flushes, NULL);
@@ -368,37 +383,54 @@ int cupti_attach(const struct cupti_options *given)
 	return error;
 }
 
-int cupti_start(void)
+/* With `control` held. */
+static int turn_on(const struct cupti_choice *choice)
 {
-	bool discard, is_new;
+	int error = 0;
+
+	is_discarded = options.floor && nr_windows++ % 2 == 0;
+	pool_discard(is_discarded);
+	cupti_kinds_choose(choice);
+	if (!client_is_done()) {
+		atomic_store(&place, ASIDE);
+		pause_begin();
+	} else if (atomic_load(&place) != LEAVING) {
+		error = take_place();
+	}
+	atomic_store(&is_on, !error);
+	return error;
+}
+
+static int begin(const struct cupti_choice *choice, bool opens)
+{
+	bool is_new;
 	sigset_t before;
 	int error = 0;
 
 	if (atomic_load(&is_dead) || watch_has_ended())
 		return -EPERM;
-	take_control(&before);
-	/* A program's cudaProfilerStart can be seen twice, by interposition
-	 * and by CUPTI's callback: the second changes nothing. */
-	is_new = !atomic_load(&is_on);
-	if (end_stop())
-		is_new = true;
-	if (is_new && atomic_load(&request) == NOTHING) {
-		discard = options.floor && nr_windows++ % 2 == 0;
-		pool_discard(discard);
-		if (!client_is_done()) {
-			atomic_store(&place, ASIDE);
-			pause_begin();
-		} else if (atomic_load(&place) != LEAVING) {
-			error = take_place();
-		}
-		atomic_store(&is_on, !error);
-		if (!error && !discard)
-			window_open();
-	}
-	give_control(&before);
+	guard_take(&control, &before);
+	is_new = end_stop() || !atomic_load(&is_on);
+	if (atomic_load(&request) != NOTHING)
+		error = -ESHUTDOWN;
+	else if (is_new)
+		error = turn_on(choice);
+	if (!error && opens && !is_discarded)
+		window_open();
+	guard_give(&control, &before);
 	wait_wake(&wake);
 	activity_wake();        /* the writer looks which ranges are open */
 	return error;
+}
+
+int cupti_start(const struct cupti_choice *choice)
+{
+	return begin(choice, true);
+}
+
+int cupti_warm_up(void)
+{
+	return begin(NULL, false);
 }
 
 void cupti_stop(void)
@@ -407,7 +439,7 @@ void cupti_stop(void)
 
 	if (atomic_load(&is_dead))
 		return;
-	take_control(&before);
+	guard_take(&control, &before);
 	if (atomic_load(&is_on) && atomic_load(&request) == NOTHING) {
 		window_close();
 		if (atomic_load(&place) == HERE)
@@ -415,8 +447,15 @@ void cupti_stop(void)
 		pause_end();
 		atomic_store(&request, STOP);
 	}
-	give_control(&before);
+	guard_give(&control, &before);
 	wait_wake(&wake);
+}
+
+int cupti_flush_now(uint64_t deadline_ns)
+{
+	if (atomic_load(&is_dead) || !atomic_load(&is_on))
+		return 0;
+	return cupti_demand(&wake, deadline_ns);
 }
 
 int cupti_finish(uint64_t deadline_ns)

@@ -24,7 +24,8 @@ struct cupti_options {
 	bool api_all, api_none;         /* GPUTRACE_API */
 	bool graph_level;               /* GPUTRACE_GRAPH=graph */
 	bool memory, uvm;               /* of GPUTRACE_TRACE */
-	bool on_profiler_api;           /* windows by cuProfilerStart/Stop */
+	/* cuProfilerStart (true) or Stop was called; NULL: not of interest */
+	void (*on_profiler_api)(bool start);
 	bool floor;                     /* every other window is thrown away:
 					 * what CUPTI costs without us */
 };
@@ -33,14 +34,30 @@ struct cupti_options {
  * Returns 0 or -errno.  Context: attach, once, before any other. */
 int cupti_attach(const struct cupti_options *options);
 
-/* Opens a window: turns the kinds on.  Returns 0 or -errno (said in a line).
+/* What a window records. */
+struct cupti_choice {
+	bool cuda, memory, uvm;
+};
+
+/* Opens a window: turns the kinds on (choice NULL: those of cupti_attach()).
+ * Returns 0, also where one is open; -EPERM: nothing is recorded any more
+ * (that was said); -ESHUTDOWN: the process ends; other -errno (said in a line).
  * Context: any thread of the program outside CUPTI's buffer callbacks. */
-int cupti_start(void);
+int cupti_start(const struct cupti_choice *choice);
+
+/* Turns the kinds on without a window: what they tell is dropped, and the
+ * first calls after it pay what the first calls pay.  Ends with cupti_stop().
+ * Returns as, context: as cupti_start(). */
+int cupti_warm_up(void);
 
 /* Closes the window.  API records end at once; the GPU's are waited for, up
  * to a second, by the flush thread, which then turns the rest off.
  * Context: as cupti_start(). */
 void cupti_stop(void);
+
+/* Fetches all that there is, also from threads with work in flight, which comes
+ * without its end.  0 or -ETIMEDOUT.  Context: our own threads. */
+int cupti_flush_now(uint64_t deadline_ns);
 
 /* The end of the process: fetches what CUPTI still holds and turns all off.
  * Returns 0, or -ETIMEDOUT after deadline_ns of clock.h.

@@ -13,6 +13,7 @@
 
 enum wanted_by {
 	BY_ALWAYS,
+	BY_CUDA,        /* of GPUTRACE_TRACE */
 	BY_API,         /* GPUTRACE_API is not none */
 	BY_GRAPH_LEVEL, /* GPUTRACE_GRAPH=graph */
 	BY_MEMORY,      /* of GPUTRACE_TRACE */
@@ -32,17 +33,17 @@ static const struct kind {
 	{ CUPTI_ACTIVITY_KIND_STREAM, "streams", BY_ALWAYS, false, true },
 	{ CUPTI_ACTIVITY_KIND_GRAPH_TRACE, "graphs", BY_GRAPH_LEVEL, false,
 	  false },
-	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", BY_ALWAYS, true,
+	{ CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels", BY_CUDA, true,
 	  false },
-	{ CUPTI_ACTIVITY_KIND_MEMCPY, "copies", BY_ALWAYS, false, false },
-	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies", BY_ALWAYS, false,
+	{ CUPTI_ACTIVITY_KIND_MEMCPY, "copies", BY_CUDA, false, false },
+	{ CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies", BY_CUDA, false,
 	  false },
-	{ CUPTI_ACTIVITY_KIND_MEMSET, "sets", BY_ALWAYS, false, false },
-	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation", BY_ALWAYS,
+	{ CUPTI_ACTIVITY_KIND_MEMSET, "sets", BY_CUDA, false, false },
+	{ CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronisation", BY_CUDA,
 	  false, false },
-	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", BY_ALWAYS, false, false },
-	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", BY_ALWAYS, false, false },
-	{ CUPTI_ACTIVITY_KIND_JIT, "JIT", BY_ALWAYS, false, false },
+	{ CUPTI_ACTIVITY_KIND_CUDA_EVENT, "events", BY_CUDA, false, false },
+	{ CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead", BY_CUDA, false, false },
+	{ CUPTI_ACTIVITY_KIND_JIT, "JIT", BY_CUDA, false, false },
 	{ CUPTI_ACTIVITY_KIND_MEMORY2, "memory", BY_MEMORY, false, false },
 	{ CUPTI_ACTIVITY_KIND_MEMORY_POOL, "memory pools", BY_MEMORY, false,
 	  false },
@@ -54,7 +55,15 @@ static const struct kind {
 
 #define NR_KINDS (sizeof kinds / sizeof *kinds)
 
-static bool selected[NR_WANTED_BY];
+static struct cupti_options options;
+static bool selected[NR_WANTED_BY], graph_level_is_over;
+
+static void disable_of(enum wanted_by by)
+{
+	for (size_t i = NR_KINDS; i-- > 0; )
+		if (kinds[i].by == by)
+			cupti_api()->ActivityDisable(kinds[i].kind);
+}
 
 int cupti_kinds_explain(CUptiResult result, const char *lost)
 {
@@ -68,15 +77,33 @@ int cupti_kinds_explain(CUptiResult result, const char *lost)
 	return -EPROTO;
 }
 
-void cupti_kinds_select(const struct cupti_options *options)
+void cupti_kinds_select(const struct cupti_options *given)
 {
-	selected[BY_ALWAYS] = true;
-	selected[BY_API] = !options->api_none;
+	options = *given;
+	cupti_kinds_choose(NULL);
+}
+
+void cupti_kinds_choose(const struct cupti_choice *choice)
+{
+	struct cupti_choice all = { .cuda = true, .memory = options.memory,
+				    .uvm = options.uvm };
+	bool wanted[NR_WANTED_BY];
+
+	if (!choice)
+		choice = &all;
+	wanted[BY_ALWAYS] = true;
+	wanted[BY_CUDA] = choice->cuda;
+	wanted[BY_API] = choice->cuda && !options.api_none;
 	/* Enabled late it crashes the program at its next graph launch; the
 	 * caller asks for it only inside cuInit. */
-	selected[BY_GRAPH_LEVEL] = options->graph_level;
-	selected[BY_MEMORY] = options->memory;
-	selected[BY_UVM] = options->uvm;
+	wanted[BY_GRAPH_LEVEL] = options.graph_level && !graph_level_is_over;
+	wanted[BY_MEMORY] = choice->memory;
+	wanted[BY_UVM] = choice->uvm;
+	/* Some may still be on, of a window that has just closed. */
+	for (int i = 0; i < NR_WANTED_BY; i++)
+		if (selected[i] && !wanted[i])
+			disable_of((enum wanted_by)i);
+	memcpy(selected, wanted, sizeof selected);
 }
 
 static void leave_out_runtime(uint32_t cbid)
@@ -175,9 +202,8 @@ int cupti_kinds_enable(void)
 
 void cupti_kinds_disable_api(void)
 {
-	for (size_t i = 0; i < NR_KINDS; i++)
-		if (kinds[i].by == BY_API && selected[BY_API])
-			cupti_api()->ActivityDisable(kinds[i].kind);
+	if (selected[BY_API])
+		disable_of(BY_API);
 }
 
 void cupti_kinds_disable(void)
@@ -185,6 +211,7 @@ void cupti_kinds_disable(void)
 	for (size_t i = NR_KINDS; i-- > 0; )
 		if (selected[kinds[i].by])
 			cupti_api()->ActivityDisable(kinds[i].kind);
-	/* Never on again: enabled late it crashes (see select). */
+	/* Never on again: enabled late it crashes (see choose). */
 	selected[BY_GRAPH_LEVEL] = false;
+	graph_level_is_over = true;
 }

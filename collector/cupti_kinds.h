@@ -12,6 +12,10 @@
  */
 void cupti_kinds_select(const struct cupti_options *options);
 
+/* Of these, what the next windows want; NULL: all.
+ * Context: with CUPTI's control lock held (cupti.c). */
+void cupti_kinds_choose(const struct cupti_choice *choice);
+
 /* Turns the selected kinds on.  0 or -errno (said in a line). */
 int cupti_kinds_enable(void);
 

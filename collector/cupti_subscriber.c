@@ -11,6 +11,7 @@
 #include "collector/cupti_kinds.h"
 
 static CUpti_SubscriberHandle _Atomic subscriber;
+static void (*on_profiler_api)(bool start);
 
 /* Only cuProfilerStart and cuProfilerStop are enabled; cudart's calls end in
  * these (seen with 13.0). */
@@ -24,21 +25,23 @@ static void CUPTIAPI driver_call(void *argument, CUpti_CallbackDomain domain,
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
 	    cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStart &&
 	    data->callbackSite == CUPTI_API_EXIT)
-		cupti_start();
+		on_profiler_api(true);
 	if (domain == CUPTI_CB_DOMAIN_DRIVER_API &&
 	    cbid == CUPTI_DRIVER_TRACE_CBID_cuProfilerStop &&
 	    data->callbackSite == CUPTI_API_ENTER)
-		cupti_stop();
+		on_profiler_api(false);
 	cancel_release(cancel);
 	errno = saved;
 }
 
-int cupti_subscribe(void)
+int cupti_subscribe(void (*call)(bool start))
 {
 	const struct cupti_api *api = cupti_api();
 	CUpti_SubscriberHandle ours;
-	CUptiResult result = api->Subscribe(&ours, driver_call, NULL);
+	CUptiResult result;
 
+	on_profiler_api = call;
+	result = api->Subscribe(&ours, driver_call, NULL);
 	if (result == CUPTI_SUCCESS) {
 		api->EnableCallback(1, ours, CUPTI_CB_DOMAIN_DRIVER_API,
 			CUPTI_DRIVER_TRACE_CBID_cuProfilerStart);

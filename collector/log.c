@@ -34,6 +34,9 @@
  * writing: one that finds a full pipe, and the one behind it. */
 #define CARRIED_WAIT_MS (2 * STDERR_WAIT_MS)
 
+/* Threads that have no stderr of their own. */
+enum { NR_CARRIED = 4 };
+
 static enum log_level threshold = LOG_WARN;
 static char log_file[PATH_MAX];
 static struct stat first_stderr;
@@ -44,7 +47,7 @@ static struct queued {
 	char line[LINE_MAX_BYTES];
 } queue[NR_QUEUED];
 static _Atomic uint32_t nr_queued, nr_carried, is_carrying;
-static _Atomic pid_t carried_tid;
+static _Atomic pid_t carried_tids[NR_CARRIED];
 static void (*_Atomic wake_carrier)(void);
 
 void log_keep_stderr(void)
@@ -246,7 +249,22 @@ void log_finish(void)
 
 void log_be_carried(void)
 {
-	atomic_store(&carried_tid, (pid_t)syscall(SYS_gettid));
+	pid_t tid = (pid_t)syscall(SYS_gettid), none = 0;
+
+	for (int i = 0; i < NR_CARRIED; i++, none = 0)
+		if (atomic_compare_exchange_strong(&carried_tids[i], &none,
+						   tid))
+			return;
+}
+
+static bool is_carried(void)
+{
+	pid_t tid = (pid_t)syscall(SYS_gettid);
+
+	for (int i = 0; i < NR_CARRIED; i++)
+		if (atomic_load(&carried_tids[i]) == tid)
+			return true;
+	return false;
 }
 
 void log_queue(enum log_level level, const char *fmt, ...)
@@ -278,7 +296,7 @@ void log_line(enum log_level level, const char *fmt, ...)
 	if (!is_wanted(level))
 		return;
 	va_start(args, fmt);
-	if ((pid_t)syscall(SYS_gettid) == atomic_load(&carried_tid))
+	if (is_carried())
 		put(fmt, args);
 	else
 		write_now(fmt, args);

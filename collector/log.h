@@ -27,7 +27,8 @@ void log_line(enum log_level level, const char *fmt, ...);
 __attribute__((format(printf, 2, 3)))
 void log_queue(enum log_level level, const char *fmt, ...);
 
-/* Lines of the calling thread are queued from now on.  Context: one thread. */
+/* Lines of the calling thread are queued from now on.
+ * Context: four threads of ours at most, once each. */
 void log_be_carried(void);
 
 /* A thread that calls log_carry() in its loop, and how to wake it.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/nvtx.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -299,7 +300,8 @@ NAME_HANDLE(cu_context, NVTX_RESOURCE_TYPE_CUDA_CONTEXT)
 NAME_HANDLE(cu_stream, NVTX_RESOURCE_TYPE_CUDA_STREAM)
 NAME_HANDLE(cu_event, NVTX_RESOURCE_TYPE_CUDA_EVENT)
 
-/* Call numbers: NVTX_CBID_* of nvtx3/nvtxDetail/nvtxTypes.h. */
+/* Call numbers: NVTX_CBID_* of nvtx3/nvtxDetail/nvtxTypes.h; of each module,
+ * what begins a range has a lower one than what ends it. */
 static const struct nvtx_call {
 	uint32_t module, id;
 	void *function;
@@ -323,7 +325,6 @@ static const struct nvtx_call {
 	{ 5, 10, register_a }, { 5, 11, register_w },
 	{ 5, 12, domain_create_a }, { 5, 13, domain_create_w },
 	{ 5, 14, domain_destroy }, { 5, 15, initialize },
-	{ 0, 0, NULL },
 };
 
 /* ---- Handing the table over ---- */
@@ -341,22 +342,41 @@ struct version_table {
 	void (*set_injection_version)(uint32_t version);
 };
 
+static _Atomic bool is_attached;
+
+bool nvtx_is_attached(void)
+{
+	return atomic_load(&is_attached);
+}
+
+/* From the last one to the first: what ends a range comes before what begins
+ * it, so that no thread in the middle of its calls has a range for ever. */
+void nvtx_fill(const void *callbacks_, const void *version_)
+{
+	const struct callbacks_table *callbacks = callbacks_;
+	const struct version_table *version = version_;
+	const struct nvtx_call *call = calls + sizeof calls / sizeof *calls;
+	void ***table;
+	uint32_t nr;
+
+	atomic_store(&is_attached, true);
+	if (version && version->size >= sizeof *version)
+		version->set_injection_version(NVTX_VERSION);
+	while (call-- > calls)
+		if (callbacks->module_functions(call->module, &table, &nr) &&
+		    call->id < nr && table[call->id])
+			__atomic_store_n(table[call->id], call->function,
+					 __ATOMIC_RELEASE);
+}
+
 int nvtx_attach(void *get_export_table)
 {
 	export_table_fn get = (export_table_fn)get_export_table;
 	const struct callbacks_table *callbacks = get ? get(1) : NULL;
-	const struct version_table *version = get ? get(3) : NULL;
-	void ***table;
-	uint32_t nr;
 
 	if (!callbacks || callbacks->size < sizeof *callbacks)
 		return 0;
-	if (version && version->size >= sizeof *version)
-		version->set_injection_version(NVTX_VERSION);
-	for (const struct nvtx_call *call = calls; call->function; call++)
-		if (callbacks->module_functions(call->module, &table, &nr) &&
-		    call->id < nr && table[call->id])
-			*table[call->id] = call->function;
+	nvtx_fill(callbacks, get(3));
 	return 1;
 }
 
@@ -369,9 +389,11 @@ void nvtx_select_domains(const char *globs)
 size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 		  size_t size)
 {
-	size_t used = open_ranges_copy(thread_ranges(thread), epoch, buffer,
-				       size);
+	size_t used;
 
+	if (nvtx_is_muted())
+		return 0;
+	used = open_ranges_copy(thread_ranges(thread), epoch, buffer, size);
 	for (size_t at = 0; at < used; ) {
 		struct range_record *record =
 			(void *)((uint8_t *)buffer + at);
@@ -385,5 +407,5 @@ size_t nvtx_carry(struct thread *thread, uint32_t epoch, void *buffer,
 
 size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size)
 {
-	return started_ranges_copy(epoch, buffer, size);
+	return nvtx_is_muted() ? 0 : started_ranges_copy(epoch, buffer, size);
 }

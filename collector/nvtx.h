@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_NVTX_H
 #define GPUTRACE_COLLECTOR_NVTX_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "collector/record.h"
@@ -37,6 +38,18 @@ struct nvtx_domain *nvtx_default_domain(void);
  * get_export_table: NVTX's NvtxGetExportTableFunc_t.
  * Context: any application thread, perhaps several at once. */
 int nvtx_attach(void *get_export_table);
+
+/* True if an NVTX user has handed us its table.  Context: any thread. */
+bool nvtx_is_attached(void);
+
+/* Windows that open from now on have ranges and marks, or not; names are kept
+ * in any case.  Context: between two windows. */
+void nvtx_mute(bool is_muted);
+
+/* As nvtx_attach(), from the two tables themselves:
+ * NvtxExportTableCallbacks, and NvtxExportTableVersionInfo or NULL.  The
+ * program's threads may be calling meanwhile.  Context: any thread. */
+void nvtx_fill(const void *callbacks, const void *version);
 
 /* Only these domains are recorded (comma-separated globs; NULL: all).
  * Context: attach, once, before the first nvtx_attach(). */

@@ -6,6 +6,8 @@
 
 #include "collector/clock.h"
 #include "collector/loss.h"
+#include "collector/nvtx.h"
+#include "collector/nvtx_marks.h"
 #include "collector/nvtx_text.h"
 #include "collector/open_ranges.h"
 #include "collector/ring.h"
@@ -185,6 +187,28 @@ static void carry(struct thread *thread, struct range_stack *stack,
 	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
 }
 
+static _Atomic uint32_t muted;
+
+void nvtx_mute(bool is_muted)
+{
+	atomic_store(&muted, is_muted);
+}
+
+bool nvtx_is_muted(void)
+{
+	return atomic_load(&muted);
+}
+
+/* Even, as between windows, in one that has no ranges. */
+static inline uint32_t own_epoch(void)
+{
+	uint32_t epoch = window_epoch();
+
+	if (window_is_open(epoch))
+		epoch &= ~atomic_load_explicit(&muted, memory_order_relaxed);
+	return epoch;
+}
+
 /* The default domain has no handle. */
 static bool default_is_recorded = true;
 
@@ -211,7 +235,7 @@ static struct thread *enter_any(uint32_t *epoch)
 		loss_add(LOSS_RING_FULL, 1);
 		return NULL;
 	}
-	*epoch = window_epoch();
+	*epoch = own_epoch();
 	if (window_is_open(*epoch) &&
 	    atomic_load_explicit(&stack->epoch, memory_order_relaxed) !=
 	    *epoch)
@@ -224,7 +248,7 @@ static struct thread *enter(const struct nvtx_domain *domain, uint32_t *epoch)
 	return is_recorded(domain) ? enter_any(epoch) : NULL;
 }
 
-int nvtx_push(const struct nvtx_message *message)
+static inline int record_push(const struct nvtx_message *message)
 {
 	uint32_t epoch, size = record_size(message);
 	struct thread *thread = enter(message->domain, &epoch);
@@ -244,7 +268,7 @@ int nvtx_push(const struct nvtx_message *message)
 	return (int)level;
 }
 
-int nvtx_pop(const struct nvtx_domain *domain)
+static inline int record_pop(const struct nvtx_domain *domain)
 {
 	uint32_t epoch;
 	struct thread *thread = enter(domain, &epoch);
@@ -284,9 +308,9 @@ static void keep_started(uint64_t id, uint32_t epoch,
 	started_ranges_publish(id, epoch);
 }
 
-uint64_t nvtx_start(const struct nvtx_message *message)
+static uint64_t record_start(const struct nvtx_message *message)
 {
-	uint32_t epoch = window_epoch();
+	uint32_t epoch = own_epoch();
 	struct thread *thread;
 	uint64_t id;
 
@@ -305,9 +329,9 @@ uint64_t nvtx_start(const struct nvtx_message *message)
 	return id;
 }
 
-void nvtx_end(uint64_t id)
+static void record_end(uint64_t id)
 {
-	uint32_t epoch = window_epoch();
+	uint32_t epoch = own_epoch();
 	struct thread *thread = NULL;
 
 	if (!id)
@@ -323,9 +347,9 @@ void nvtx_end(uint64_t id)
 	open_ranges_leave(thread_ranges(thread));
 }
 
-void nvtx_mark(const struct nvtx_message *message)
+static void record_mark(const struct nvtx_message *message)
 {
-	uint32_t epoch = window_epoch();
+	uint32_t epoch = own_epoch();
 	struct thread *thread;
 
 	if (!window_is_open(epoch))
@@ -335,6 +359,49 @@ void nvtx_mark(const struct nvtx_message *message)
 		return;
 	put(thread_ring(thread), RECORD_MARK, 0, message);
 	open_ranges_leave(thread_ranges(thread));
+}
+
+/* ---- As the program calls them ---- */
+
+int nvtx_push(const struct nvtx_message *message)
+{
+	if (nvtx_marks_wanted())
+		(void)nvtx_marks_before(message, true);
+	return record_push(message);
+}
+
+int nvtx_pop(const struct nvtx_domain *domain)
+{
+	int level = record_pop(domain);
+
+	if (nvtx_marks_wanted())
+		nvtx_marks_after_pop(domain);
+	return level;
+}
+
+uint64_t nvtx_start(const struct nvtx_message *message)
+{
+	uint32_t opened = nvtx_marks_wanted() ?
+		nvtx_marks_before(message, false) : 0;
+	uint64_t id = record_start(message);
+
+	if (opened)
+		nvtx_marks_after_start(opened, id);
+	return id;
+}
+
+void nvtx_end(uint64_t id)
+{
+	record_end(id);
+	if (nvtx_marks_wanted())
+		nvtx_marks_after_end(id);
+}
+
+void nvtx_mark(const struct nvtx_message *message)
+{
+	record_mark(message);
+	if (nvtx_marks_wanted())
+		nvtx_marks_after_mark(message);
 }
 
 /* Names are seldom given and always kept, also outside windows. */

@@ -45,6 +45,9 @@ void nvtx_set_attributes(struct nvtx_message *message,
 /* Whether the default domain (NULL) is recorded.  Context: attach. */
 void nvtx_record_default(bool recorded);
 
+/* nvtx_mute() (nvtx.h).  Context: any. */
+bool nvtx_is_muted(void);
+
 /* The nesting level from 0, or -1: not recorded, as NVTX documents. */
 int nvtx_push(const struct nvtx_message *message);
 int nvtx_pop(const struct nvtx_domain *domain);

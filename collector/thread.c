@@ -12,9 +12,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/activity_buffer.h"
 #include "collector/cancel.h"
 #include "collector/clock.h"
 #include "collector/loss.h"
+#include "collector/nvtx_marks.h"
 
 /*
  * 128 KiB: about 850 ranges with names of 20 bytes between two polls of the
@@ -83,6 +85,8 @@ static void end_thread(void *state)
 	if (++thread->nr_ends < PTHREAD_DESTRUCTOR_ITERATIONS - 1 &&
 	    !pthread_setspecific(end_key, thread))
 		return;
+	if (nvtx_marks_wanted())
+		nvtx_marks_leave();
 	/* Where it does not fit the next BEGIN says it. */
 	(void)put_mark(thread, RECORD_THREAD_END);
 	thread_current = no_state();
@@ -119,6 +123,7 @@ static bool own(struct thread *thread)
  * that live a moment each must not crowd into one. */
 static struct thread *take_over(void)
 {
+	bool is_crowded = false;
 	struct thread *thread = atomic_load_explicit(&all_threads,
 						     memory_order_acquire);
 
@@ -134,7 +139,10 @@ static struct thread *take_over(void)
 			return thread;
 		atomic_store_explicit(&thread->state, THREAD_ENDED,
 				      memory_order_release);
+		is_crowded = true;
 	}
+	if (is_crowded)
+		activity_wake();        /* the writer may be asleep */
 	return NULL;
 }
 

@@ -14,10 +14,18 @@
 #include "collector/cupti_api.h"
 #include "collector/log.h"
 #include "collector/nvtx.h"
+#include "collector/nvtx_marks.h"
 #include "collector/thread.h"
+#include "inject/capture.h"
 #include "inject/configuration.h"
+#include "inject/control.h"
 #include "inject/ending.h"
+#include "inject/environment.h"
+#include "inject/marks.h"
 #include "inject/other_tool.h"
+#include "inject/schedule.h"
+#include "inject/signals.h"
+#include "inject/timer.h"
 #include "writer/writer.h"
 
 enum state { OFF, BEGUN, ON, DEAD };
@@ -27,6 +35,7 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_once_t attach_once = PTHREAD_ONCE_INIT;
 static struct configuration configuration;
 static enum attach_way way_in;
+static bool has_marks;          /* that start or write something */
 
 /* A function of the driver that the process has loaded, or NULL. */
 static void *driver_function(const char *name)
@@ -67,10 +76,16 @@ bool attach_cuda_is_in_use(void)
 static void in_child(void)
 {
 	thread_forget_all();
+	nvtx_marks_forget();
+	schedule_forget();
 	if (atomic_load(&state) == OFF)
 		return;
 	atomic_store(&state, DEAD);
 	ending_forget();
+	control_forget();
+	capture_forget();
+	timer_forget();
+	signals_forget();
 	cupti_forget();
 	writer_forget();
 }
@@ -80,11 +95,29 @@ static void in_child(void)
 static void prepare(void)
 {
 	clock_init();
+	environment_seal();
 	configuration_read(&configuration);
 	log_init(configuration.log_level, configuration.log_file);
 	thread_limit(configuration.thread_bytes);
 	nvtx_select_domains(configuration.nvtx_domains);
+	has_marks = marks_prepare(&configuration);
 	pthread_atfork(NULL, NULL, in_child);
+}
+
+static int start_window(enum capture_by by)
+{
+	const struct capture_request request = { .by = by };
+	char why[1];            /* said where it is refused */
+
+	return capture_start(&request, why, sizeof why);
+}
+
+static void start_or_stop(bool start)
+{
+	if (start)
+		start_window(BY_PROFILER_API);
+	else
+		capture_stop(BY_PROFILER_API);
 }
 
 static int start_tracing(void)
@@ -92,6 +125,8 @@ static int start_tracing(void)
 	int error;
 
 	configuration.cupti.driver_version = driver_version();
+	if (configuration.start == START_PROFILER_API)
+		configuration.cupti.on_profiler_api = start_or_stop;
 	if (way_in == ATTACH_LATE && configuration.cupti.graph_level) {
 		log_line(LOG_WARN, "GPUTRACE_GRAPH=graph is possible only from "
 			 "the start of CUDA on; recording each kernel of a "
@@ -111,7 +146,33 @@ static int start_tracing(void)
 			 "be started");
 		return error;
 	}
-	return configuration.start_now ? cupti_start() : 0;
+	capture_init(&(struct capture_options){
+		.start = configuration.in_force[SETTING_START].value,
+		.sources = configuration.sources,
+		.duration_ns = configuration.duration_ns,
+		.is_recorder = configuration.writer.recorder_ns > 0,
+	});
+	return configuration.start_now ? start_window(BY_SETTING) : 0;
+}
+
+/* What starts windows, and dumps, from now on. */
+static void arm_starters(void)
+{
+	bool needs_timer = configuration.delay_ns || configuration.dump_mark ||
+		configuration.signal || configuration.dump_signal;
+
+	if (needs_timer && timer_need()) {
+		log_line(LOG_WARN, "no thread could be started: "
+			 "GPUTRACE_START=delay, GPUTRACE_DUMP_ON and "
+			 "GPUTRACE_SIGNAL do nothing");
+		return;
+	}
+	if (configuration.delay_ns)
+		timer_set(TIMER_START, clock_now_ns() +
+			  configuration.delay_ns);
+	signals_install(configuration.signal, WISH_TOGGLE, "GPUTRACE_SIGNAL");
+	signals_install(configuration.dump_signal, WISH_DUMP,
+			"GPUTRACE_DUMP_SIGNAL");
 }
 
 static void say_whose_nvtx(void)
@@ -123,6 +184,18 @@ static void say_whose_nvtx(void)
 			 "names %s", other);
 }
 
+static void open_control(void)
+{
+	const struct control_options options = {
+		.out = configuration.writer.out,
+		.start = configuration.in_force[SETTING_START].value,
+		.rank = configuration.writer.rank,
+	};
+
+	if (configuration.wants_control)
+		control_start(&options);
+}
+
 static void attach_now(void)
 {
 	uint32_t off = OFF;
@@ -131,7 +204,7 @@ static void attach_now(void)
 	if (!atomic_compare_exchange_strong(&state, &off, BEGUN))
 		return;
 	pthread_once(&once, prepare);
-	configuration_complain();
+	configuration_complain(&configuration);
 	if (!configuration.wants_cuda)
 		return;
 	if (start_tracing())
@@ -141,6 +214,9 @@ static void attach_now(void)
 	say_whose_nvtx();
 	atomic_store(&state, ON);
 	ending_arm();
+	arm_starters();
+	marks_catch_up();
+	open_control();
 }
 
 /* On the program's thread: errno is kept, and a cancellation of the thread does
@@ -181,13 +257,11 @@ void attach_profiler_api(bool start)
 	int saved = errno, cancel;
 
 	attach_explain_absence();
-	if (atomic_load(&state) != ON || !configuration.cupti.on_profiler_api)
+	if (atomic_load(&state) != ON ||
+	    configuration.start != START_PROFILER_API)
 		return;
 	cancel = cancel_hold();
-	if (start)
-		cupti_start();
-	else
-		cupti_stop();
+	start_or_stop(start);
 	cancel_release(cancel);
 	errno = saved;
 }
@@ -196,5 +270,5 @@ bool attach_nvtx(void)
 {
 	once_whole(&once, prepare);
 	attach_explain_absence();
-	return configuration.wants_nvtx;
+	return configuration.wants_nvtx || has_marks;
 }

@@ -32,6 +32,23 @@ struct capture_request {
 	struct writer_target target;
 };
 
+/* What the settings say about windows. */
+struct capture_options {
+	const char *start;              /* GPUTRACE_START as in force */
+	uint64_t sources;               /* SOURCE_ bits of GPUTRACE_TRACE */
+	uint64_t duration_ns;           /* GPUTRACE_DURATION; 0: none */
+	bool is_recorder;
+};
+
+/* From now on windows can be opened.  Context: attach, once. */
+void capture_init(const struct capture_options *options);
+
+/* In the child of a fork: no more.  Context: atfork child. */
+void capture_forget(void);
+
+/* Room for a sentence that names a file. */
+#define CAPTURE_WHY (4096 + 256)
+
 /* Opens a window.  0; -EBUSY: one is open; other -errno.  Unless it is 0,
  * `why` holds a sentence for people.  A descriptor in the target is ours after
  * 0 and the caller's otherwise.
@@ -39,8 +56,18 @@ struct capture_request {
 int capture_start(const struct capture_request *request, char *why,
 		  size_t why_size);
 
+/* Turns recording on before a window that begins soon; capture_stop(), or that
+ * of the window, turns it off.  0 or -errno.
+ * Context: as capture_start(). */
+int capture_warm_up(void);
+
+/* Closes the window if its duration is over.  Context: timer.h's thread. */
+void capture_expire(void);
+
 /* Closes the window; what was launched in it is still fetched, by the flush
- * thread.  Returns its number for capture_wait(), or -ENOENT: none is open.
+ * thread.  Returns its number for capture_wait(), or -ENOENT: none is open, or
+ * it is not for him to close: a mark of the program (profiler-api, nvtx,
+ * schedule) closes what such a mark has opened.
  * Context: as capture_start(). */
 int capture_stop(enum capture_by by);
 

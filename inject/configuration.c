@@ -21,6 +21,9 @@
 #define FOR_THREADS(bytes) ((bytes) / 4)
 #define FOR_WRITER(bytes) ((bytes) / 8)
 
+/* The flight recorder's share; the rest is divided as above. */
+#define FOR_RECORDER(bytes) ((bytes) / 2)
+
 /* Below this nothing works: a few buffers and rings. */
 #define LEAST_BUFFER (16u << 20)
 
@@ -98,12 +101,8 @@ static void read_cupti(struct cupti_options *cupti, uint64_t bytes)
 	cupti->flush_ns = flush_ns();
 	cupti->api_all = number_of(SETTING_API) == API_ALL;
 	cupti->api_none = number_of(SETTING_API) == API_NONE;
-	cupti->graph_level = number_of(SETTING_GRAPH) == GRAPH_GRAPH &&
-		number_of(SETTING_START) == START_NOW;
 	cupti->memory = sources & SOURCE_MEMORY;
 	cupti->uvm = sources & SOURCE_UVM;
-	cupti->on_profiler_api = number_of(SETTING_START) ==
-		START_PROFILER_API;
 	cupti->floor = environment_get(FLOOR_VARIABLE) != NULL;
 }
 
@@ -143,15 +142,99 @@ static uint64_t buffer_bytes(void)
 	return bytes < LEAST_BUFFER ? LEAST_BUFFER : bytes;
 }
 
+/* ---- What starts and stops windows ---- */
+
+enum conflict {
+	SCHEDULE_AND_START, RECORDER_AND_START, RECORDER_AND_SCHEDULE,
+	RECORDER_AND_DURATION, ONE_SIGNAL, NO_WAY_IN, GRAPH_AND_START,
+	NR_CONFLICTS,
+};
+
+static const char *const conflict_lines[NR_CONFLICTS] = {
+	[SCHEDULE_AND_START] = "GPUTRACE_SCHEDULE is ignored: it needs "
+		"GPUTRACE_START=now",
+	[RECORDER_AND_START] = "GPUTRACE_RECORDER is ignored: it needs "
+		"GPUTRACE_START=now",
+	[RECORDER_AND_SCHEDULE] = "GPUTRACE_RECORDER is ignored: "
+		"GPUTRACE_SCHEDULE says what to record",
+	[RECORDER_AND_DURATION] = "GPUTRACE_DURATION is ignored: the flight "
+		"recorder (GPUTRACE_RECORDER) has no end",
+	[ONE_SIGNAL] = "GPUTRACE_DUMP_SIGNAL is ignored: it is the signal of "
+		"GPUTRACE_SIGNAL",
+	[NO_WAY_IN] = "nothing will be recorded: GPUTRACE_START=off with "
+		"GPUTRACE_CONTROL=off and without GPUTRACE_SIGNAL",
+	[GRAPH_AND_START] = "GPUTRACE_GRAPH=graph is ignored, and each kernel "
+		"of a graph recorded: it needs to record from the start of "
+		"CUDA on",
+};
+
+static bool drop_if(struct configuration *out, bool excluded,
+		    enum conflict conflict)
+{
+	if (excluded)
+		out->conflicts |= 1u << conflict;
+	return excluded;
+}
+
+static void resolve(struct configuration *out)
+{
+	bool is_now = out->start == START_NOW;
+
+	if (drop_if(out, out->schedule.active && !is_now, SCHEDULE_AND_START))
+		out->schedule.active = 0;
+	if (drop_if(out, out->writer.recorder_ns && !is_now,
+		    RECORDER_AND_START) ||
+	    drop_if(out, out->writer.recorder_ns && out->schedule.active,
+		    RECORDER_AND_SCHEDULE))
+		out->writer.recorder_ns = 0;
+	if (drop_if(out, out->writer.recorder_ns && out->duration_ns,
+		    RECORDER_AND_DURATION))
+		out->duration_ns = 0;
+	if (drop_if(out, out->signal && out->signal == out->dump_signal,
+		    ONE_SIGNAL))
+		out->dump_signal = 0;
+	(void)drop_if(out, out->start == START_OFF && !out->wants_control &&
+		      !out->signal, NO_WAY_IN);
+	out->start_now = is_now && !out->schedule.active;
+	if (drop_if(out, out->cupti.graph_level && !out->start_now,
+		    GRAPH_AND_START))
+		out->cupti.graph_level = false;
+}
+
+static void read_windows(struct configuration *out)
+{
+	const char *start = value_of(SETTING_START);
+
+	out->start = number_of(SETTING_START);
+	out->start_mark = out->start == START_NVTX ? start : NULL;
+	out->delay_ns = out->start == START_DELAY ? setting_delay_ns(start) : 0;
+	out->duration_ns = number_of(SETTING_DURATION);
+	out->dump_mark = text_of(SETTING_DUMP_ON);
+	(void)setting_schedule(value_of(SETTING_SCHEDULE), &out->schedule);
+	out->step = text_of(SETTING_STEP);
+	out->writer.recorder_ns = number_of(SETTING_RECORDER);
+	out->wants_control = number_of(SETTING_CONTROL) == CONTROL_ON;
+	out->signal = (int)number_of(SETTING_SIGNAL);
+	out->dump_signal = (int)number_of(SETTING_DUMP_SIGNAL);
+	resolve(out);
+}
+
 void configuration_read(struct configuration *out)
 {
-	uint64_t sources = number_of(SETTING_TRACE);
 	uint64_t bytes = buffer_bytes();
 
 	memset(out, 0, sizeof *out);
-	out->wants_cuda = sources & SOURCE_CUDA;
-	out->wants_nvtx = sources & SOURCE_NVTX;
-	out->start_now = number_of(SETTING_START) == START_NOW;
+	out->sources = number_of(SETTING_TRACE);
+	out->wants_cuda = out->sources & SOURCE_CUDA;
+	out->wants_nvtx = out->sources & SOURCE_NVTX;
+	out->cupti.graph_level = number_of(SETTING_GRAPH) == GRAPH_GRAPH;
+	read_windows(out);
+	snprintf(out->buffer, sizeof out->buffer, "%lluM",
+		 (unsigned long long)bytes >> 20);
+	if (out->writer.recorder_ns) {
+		out->writer.recorder_bytes = FOR_RECORDER(bytes);
+		bytes -= out->writer.recorder_bytes;
+	}
 	out->thread_bytes = FOR_THREADS(bytes);
 	out->nvtx_domains = text_of(SETTING_NVTX_DOMAINS);
 	read_log(out);
@@ -161,8 +244,6 @@ void configuration_read(struct configuration *out)
 		out->in_force[i].name = settings_table[i].name;
 		out->in_force[i].value = value_of((enum setting_id)i);
 	}
-	snprintf(out->buffer, sizeof out->buffer, "%lluM",
-		 (unsigned long long)bytes >> 20);
 	out->in_force[SETTING_BUFFER].value = out->buffer;
 	out->writer.settings = out->in_force;
 	out->writer.nr_settings = SETTING_NR;
@@ -176,7 +257,7 @@ static const struct setting *find(const char *name)
 	return NULL;
 }
 
-void configuration_complain(void)
+void configuration_complain(const struct configuration *configuration)
 {
 	const char *name;
 	char why[256];
@@ -193,6 +274,9 @@ void configuration_complain(void)
 				 *setting->fallback ? setting->fallback :
 				 "none");
 	}
+	for (int i = 0; i < NR_CONFLICTS; i++)
+		if (configuration->conflicts & 1u << i)
+			log_line(LOG_WARN, "%s", conflict_lines[i]);
 	if (environment_is_cut())
 		log_line(LOG_WARN, "too many GPUTRACE_ variables; some are "
 			 "ignored");

@@ -21,7 +21,17 @@ struct configuration {
 	const char *log_file;           /* NULL: stderr */
 	const char *nvtx_domains;       /* NULL: all */
 	uint64_t thread_bytes;          /* for rings and open ranges */
+	uint64_t sources;               /* SOURCE_ bits of GPUTRACE_TRACE */
 	bool wants_cuda, wants_nvtx, start_now;
+	uint64_t start;                 /* START_NOW, ... */
+	uint64_t delay_ns, duration_ns; /* 0: none */
+	const char *start_mark;         /* "nvtx:NAME@DOMAIN" or NULL, ... */
+	const char *dump_mark;          /* ... likewise */
+	struct setting_schedule schedule;       /* active 0: none */
+	const char *step;               /* NULL: found by its name */
+	bool wants_control;             /* a socket */
+	int signal, dump_signal;        /* 0: none */
+	uint32_t conflicts;             /* settings that exclude others */
 	char buffer[32];                /* GPUTRACE_BUFFER in force */
 	struct setting_text in_force[SETTING_NR];
 };
@@ -29,7 +39,8 @@ struct configuration {
 /* Context: any thread, once. */
 void configuration_read(struct configuration *configuration);
 
-/* Says what was wrong with the settings, a line each.  Context: attach. */
-void configuration_complain(void);
+/* Says what was wrong with the settings, and which of them exclude others, a
+ * line each.  Context: attach. */
+void configuration_complain(const struct configuration *configuration);
 
 #endif

@@ -3,7 +3,9 @@
 
 #include <stdatomic.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/wait.h"
+#include "inject/control.h"
 #include "writer/writer.h"
 
 /* The end of the process may take so long in the worst case. */
@@ -34,35 +37,57 @@ static pid_t own_pid(void)
 	return (pid_t)syscall(SYS_getpid);
 }
 
+/* " (ring full 3, table full 1)", or nothing. */
+static uint64_t add_up(char *causes, size_t size)
+{
+	uint64_t all = 0, n;
+	size_t len = 0;
+
+	causes[0] = 0;
+	for (int i = 0; i < LOSS_NR; i++) {
+		n = loss_get(i);
+		if (n && len < size)
+			len += (size_t)snprintf(causes + len, size - len,
+				"%s%s %llu", all ? ", " : " (", loss_key(i),
+				(unsigned long long)n);
+		all += n;
+	}
+	if (all && len + 1 < size)
+		strcpy(causes + len, ")");
+	return all;
+}
+
 /* By the writer's thread when the file is complete, which has the room on its
  * stack that the exiting one may not have. */
 static void say_summary(void)
 {
 	static struct writer_summary summary;
-	uint64_t lost = 0;
+	static char causes[512];        /* all of them are 300 bytes */
+	unsigned long long lost;
 
 	if (atomic_flag_test_and_set(&is_said))
 		return;
 	writer_summary(&summary);
-	for (int i = 0; i < LOSS_NR; i++)
-		lost += loss_get(i);
-	if (summary.path[0] && summary.kernels_gone)
+	lost = add_up(causes, sizeof causes);
+	if (summary.is_recorder)
+		log_queue(LOG_WARN, "flight recorder: %llu kernels, %llu "
+			  "lost%s; %s%s", (unsigned long long)summary.kernels,
+			  lost, causes, summary.path[0] ?
+			  "the last dump is " : "no dump was asked for, "
+			  "nothing is on disk", summary.path);
+	else if (summary.path[0] && summary.kernels_gone)
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu in no file, %llu "
-			  "lost in all", summary.path,
+			  "lost in all%s", summary.path,
 			  (unsigned long long)summary.kernels,
-			  (unsigned long long)summary.kernels_gone,
-			  (unsigned long long)lost);
+			  (unsigned long long)summary.kernels_gone, lost,
+			  causes);
 	else if (summary.path[0])
-		log_queue(LOG_WARN, "%s: %llu kernels, %llu lost",
+		log_queue(LOG_WARN, "%s: %llu kernels, %llu lost%s",
 			  summary.path, (unsigned long long)summary.kernels,
-			  (unsigned long long)lost);
+			  lost, causes);
 	else if (lost && !loss_get(LOSS_WRITE)) /* that is said already */
-		log_queue(LOG_WARN, "nothing was written: %llu lost",
-			  (unsigned long long)lost);
-	for (int i = 0; lost && i < LOSS_NR; i++)
-		if (loss_get(i))
-			log_queue(LOG_INFO, "lost: %s: %llu", loss_key(i),
-				  (unsigned long long)loss_get(i));
+		log_queue(LOG_WARN, "nothing was written: %llu lost%s", lost,
+			  causes);
 	log_queue(LOG_INFO, "the end took %llu ms", (unsigned long long)
 		  ((clock_now_ns() - atomic_load(&started_ns)) / 1000000));
 }
@@ -71,6 +96,7 @@ static void complete(void)
 {
 	uint64_t until_ns = atomic_load(&started_ns) + FLUSH_NS;
 
+	control_finish();
 	if (cupti_finish(until_ns))
 		log_queue(LOG_WARN, "CUPTI did not answer in time; what it "
 			  "still held is lost");

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "inject/environment.h"
 
+#include <stdatomic.h>
+#include <stdint.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "collector/wait.h"
 
 /* 16 KiB hold three paths of PATH_MAX and all settings. */
 #define KEPT_BYTES 16384
@@ -15,6 +19,12 @@ static struct {
 } entries[KEPT_NAMES];
 static size_t nr_entries, nr_bytes;
 static int is_cut;
+
+enum { OPEN, PUTTING, SEALED };
+static _Atomic uint32_t state;
+
+enum { SEAL_LOOKS = 100 };
+#define SEAL_WAIT_NS 1000000u
 
 static const char *const prefixes[] = {
 	"GPUTRACE_", "LD_PRELOAD=", "CUDA_INJECTION64_PATH=",
@@ -46,7 +56,7 @@ static size_t find(const char *name, size_t len)
 
 /* "NAME=VALUE" of that length.  Of two in the environment the first counts,
  * as for getenv(). */
-static void keep(const char *entry, size_t len, int replace)
+static void keep(const char *entry, size_t len, bool replace)
 {
 	const char *equals = memchr(entry, '=', len);
 	char *copy = kept + nr_bytes;
@@ -76,17 +86,34 @@ void environment_keep(void)
 		return;
 	for (char **entry = environ; entry && *entry; entry++)
 		if (is_ours(*entry))
-			keep(*entry, strlen(*entry), 0);
+			keep(*entry, strlen(*entry), false);
 }
 
-void environment_put(const char *lines)
+bool environment_put(const char *lines)
 {
+	uint32_t open = OPEN;
 	size_t len;
 
+	if (!atomic_compare_exchange_strong(&state, &open, PUTTING))
+		return false;
 	for (; *lines; lines += len + (lines[len] == '\n')) {
 		len = strcspn(lines, "\n");
 		if (!strncmp(lines, "GPUTRACE_", 9))
-			keep(lines, len, 1);
+			keep(lines, len, true);
+	}
+	atomic_store(&state, OPEN);
+	return true;
+}
+
+void environment_seal(void)
+{
+	uint32_t open = OPEN;
+
+	/* A debugger may hold who is putting. */
+	for (int i = 0; i < SEAL_LOOKS && !atomic_compare_exchange_strong(
+			&state, &open, SEALED) && open == PUTTING; i++) {
+		open = OPEN;
+		wait_change(&state, PUTTING, SEAL_WAIT_NS);
 	}
 }
 

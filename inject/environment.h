@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_INJECT_ENVIRONMENT_H
 #define GPUTRACE_INJECT_ENVIRONMENT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -18,10 +19,14 @@ const char *environment_get(const char *name);
 /* The n-th kept name that begins with GPUTRACE_, or NULL past the last. */
 const char *environment_own(size_t n);
 
-/* Settings that go before the environment's: "NAME=VALUE" lines, of which those
- * that begin with GPUTRACE_ count.  Context: one thread, before the settings
+/* Settings that go before the environment's: "NAME=VALUE" lines.  Only names
+ * that begin with GPUTRACE_ count.  False: they have been read already.
+ * Context: any thread, after environment_keep(); no memory, no lock. */
+bool environment_put(const char *lines);
+
+/* From now on nothing is put any more.  Context: attach, before the settings
  * are read. */
-void environment_put(const char *lines);
+void environment_seal(void);
 
 /* True if more was set than is kept. */
 int environment_is_cut(void);

@@ -3,6 +3,8 @@
 #define GPUTRACE_INJECT_GLIBC_H
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -72,5 +74,34 @@ GLIBC_BIND_AS(__isoc23_strtoul, strtoul, GLIBC_FIRST);
 GLIBC_BIND_AS(__isoc23_strtoll, strtoll, GLIBC_FIRST);
 GLIBC_BIND_AS(__isoc23_strtoull, strtoull, GLIBC_FIRST);
 
+/*
+ * musl's loader takes LD_PRELOAD too, passes for libc.so.6, and ends a program
+ * whose library misses a symbol.  These two, behind at_quick_exit() and
+ * pthread_atfork(), are glibc's alone: weak, so that the library loads there
+ * and stays inert (libcuda needs glibc, so nothing attaches).
+ */
+extern int __cxa_at_quick_exit(void (*function)(void *), void *object)
+	__attribute__((weak));
+extern int __register_atfork(void (*prepare)(void), void (*parent)(void),
+			     void (*child)(void), void *object)
+	__attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+
+static inline int glibc_at_quick_exit(void (*function)(void))
+{
+	return __cxa_at_quick_exit ?
+		__cxa_at_quick_exit((void (*)(void *))function,
+				    __dso_handle) : -1;
+}
+
+static inline int glibc_atfork(void (*prepare)(void), void (*parent)(void),
+			       void (*child)(void))
+{
+	return __register_atfork ?
+		__register_atfork(prepare, parent, child, __dso_handle) : -1;
+}
+#define at_quick_exit(function) glibc_at_quick_exit(function)
+#define pthread_atfork(prepare, parent, child) \
+	glibc_atfork(prepare, parent, child)
 
 #endif

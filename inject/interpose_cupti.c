@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 #include <cupti.h>
 
@@ -99,6 +100,15 @@ static void *find(const void *caller, const char *name, const void *ours)
 #define REAL(name) ((__typeof__(&name))find(__builtin_return_address(0), \
 		#name, (const void *)name))
 
+/* By its file's name; anything else wraps CUPTI as we do, and passes on. */
+static bool is_cupti(const Dl_info *where)
+{
+	const char *path = where->dli_fname ? where->dli_fname : "";
+	const char *slash = strrchr(path, '/');
+
+	return !strncmp(slash ? slash + 1 : path, "libcupti", 8);
+}
+
 /* Two copies of CUPTI in one process exclude each other: the second gets 39
  * from every call (cupti_result.h), and nothing that we do would help it. */
 static bool is_other_copy(const void *call)
@@ -109,7 +119,7 @@ static bool is_other_copy(const void *call)
 
 	if (!call || !cupti_api()->GetVersion || call == atomic_load(&same))
 		return false;
-	if (!dladdr(call, &theirs) ||
+	if (!dladdr(call, &theirs) || !is_cupti(&theirs) ||
 	    !dladdr((const void *)cupti_api()->GetVersion, &ours) ||
 	    theirs.dli_fbase == ours.dli_fbase) {
 		atomic_store(&same, call);

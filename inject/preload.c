@@ -1,19 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-#include <dlfcn.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdatomic.h>
-#include <stdlib.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/auxv.h>
 
 #include "collector/log.h"
 #include "collector/nvtx.h"
-#include "collector/own_thread.h"
+#include "inject/arm.h"
 #include "inject/attach.h"
-#include "inject/brought.h"
 #include "inject/environment.h"
 #include "inject/exits.h"
+#include "inject/late.h"
+#include "inject/other_copy.h"
 
 /*
  * The four ways in.  All lead to attach().
@@ -23,30 +21,14 @@
  *                           real _exit for later
  *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
  *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2()
- *   dlopen, late            constructor: where CUDA is in use a thread of ours
- *                           attaches; NVTX is armed for those of its users
- *                           that have not made their first call yet
+ *   dlopen, late            constructor: late.c; with settings of its own:
+ *                           gputrace_attach()
  *
- * The last may be `gputrace attach`: it calls gputrace_attach() behind it.
+ * A second copy of the library in one process passes calls on to the first.
  */
 #define EXPORT __attribute__((visibility("default")))
 
-static const char *const injection_variables[] = {
-	"CUDA_INJECTION64_PATH", "NVTX_INJECTION64_PATH",
-};
-
-static bool own_path(char *path, size_t size)
-{
-	Dl_info self;
-	char resolved[PATH_MAX];
-
-	if (!dladdr((void *)own_path, &self) || !self.dli_fname ||
-	    !realpath(self.dli_fname, resolved) ||
-	    strlen(resolved) >= size)
-		return false;
-	strcpy(path, resolved);
-	return true;
-}
+static enum { NOT_WANTED, AT_WORK, SECOND } role;
 
 /* True when the loader brought us at the start of the program. */
 static bool is_preloaded(const char *path)
@@ -57,27 +39,13 @@ static bool is_preloaded(const char *path)
 	return list && strstr(list, name);
 }
 
-/* Safe at the start of a program: constructors run before main and its
- * threads.  In a late load setenv can meet a getenv of another thread; there
- * is no other way to reach NVTX. */
-static void arm(const char *path, bool cuda)
-{
-	for (size_t i = cuda ? 0 : 1; i < 2; i++)
-		setenv(injection_variables[i], path, 0);
-}
-
-static void *attach_late(void *argument)
-{
-	(void)argument;
-	attach(ATTACH_LATE);
-	return NULL;
-}
-
 /* The driver or NVTX brought us and calls on its own. */
 static bool is_injected(const char *path)
 {
+	static const char *const variables[] = { ARM_CUDA, ARM_NVTX };
+
 	for (size_t i = 0; i < 2; i++) {
-		const char *value = environment_get(injection_variables[i]);
+		const char *value = environment_get(variables[i]);
 
 		if (value && strstr(value, strrchr(path, '/') + 1))
 			return true;
@@ -85,68 +53,64 @@ static bool is_injected(const char *path)
 	return false;
 }
 
-static void come_late(const char *path)
+/* Shells that inherit two copies in LD_PRELOAD need not hear of it. */
+static void say_second(const char *first, const char *path)
 {
-	bool in_use = attach_cuda_is_in_use();
+	const char *log = environment_get("GPUTRACE_LOG");
 
-	arm(path, !in_use);
-	if (in_use)
-		own_thread_start("gputrace-attach", attach_late, NULL);
+	if (!is_preloaded(path) && (!log || strncmp(log, "quiet", 5)))
+		log_line(LOG_WARN, "%s is in this process already; this copy, "
+			 "%s, does nothing", first, path);
 }
-
-static atomic_bool waits_for_settings;
 
 __attribute__((constructor))
 static void on_load(void)
 {
-	char path[PATH_MAX];
+	const char *path, *first;
 
-	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
+	if (getauxval(AT_SECURE) || !(path = arm_path()))
 		return;
 	environment_keep();
 	log_keep_stderr();
 	exits_prepare();
-	if (is_preloaded(path))
-		arm(path, true);
-	else if (brought_by_command())
-		atomic_store(&waits_for_settings, true);
-	else if (!is_injected(path))
-		come_late(path);
+	first = other_copy_find();
+	role = first ? SECOND : AT_WORK;
+	if (first) {
+		say_second(first, path);
+	} else if (is_preloaded(path)) {
+		arm(ARM_CUDA);
+		arm(ARM_NVTX);
+	} else if (!is_injected(path)) {
+		late_load();
+	}
 }
 
-/*
- * For whoever brings the library into a running process (`gputrace attach`
- * makes it call dlopen(), and then this): settings that go before those of the
- * environment, "NAME=VALUE" lines.  Unless GPUTRACE_START is among them or in
- * the environment, it is `off`.  Returns 0, -EALREADY: the process has read
- * its settings before; or -EPERM: it is privileged, and not traced.
- * Context: any thread; no lock.
- */
-EXPORT int gputrace_attach(const char *settings);
-int gputrace_attach(const char *settings)
+/* The first copy's function of that name, if this is not the first. */
+static int call_first(const char *name, void *argument)
 {
-	char path[PATH_MAX];
+	int (*function)(void *argument) = (int (*)(void *))
+		other_copy_function(name);
 
-	if (getauxval(AT_SECURE) || !own_path(path, sizeof path))
-		return -EPERM;
-	if (!atomic_exchange(&waits_for_settings, false))
-		return -EALREADY;
-	if (!environment_get("GPUTRACE_START"))
-		environment_put("GPUTRACE_START=off");
-	environment_put(settings);
-	come_late(path);
-	return 0;
+	return function ? function(argument) : 0;
 }
 
 EXPORT int InitializeInjection(void)
 {
-	if (!getauxval(AT_SECURE))
-		attach(ATTACH_IN_CUINIT);
+	if (role == SECOND) {
+		call_first("InitializeInjection", NULL);
+	} else if (!getauxval(AT_SECURE)) {
+		late_pick_up();
+		if (late_claim_attach())
+			attach(ATTACH_IN_CUINIT);
+	}
 	return 1;
 }
 
 EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 {
+	if (role == SECOND)
+		return call_first("InitializeInjectionNvtx2",
+				  get_export_table);
 	if (getauxval(AT_SECURE) || !attach_nvtx())
 		return 0;
 	return nvtx_attach(get_export_table);
@@ -156,4 +120,32 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 EXPORT int InitializeInjectionNvtx(void *get_export_table)
 {
 	return InitializeInjectionNvtx2(get_export_table);
+}
+
+/*
+ * For whoever brings the library into a running process (a debugger that makes
+ * it call dlopen(), and then this): settings that go before those of the
+ * environment, "NAME=VALUE" lines.  Unless GPUTRACE_START is among them or in
+ * the environment, it is `off`.  Returns 0, or -EALREADY: the process has read
+ * its settings before; -EPERM: it is privileged, and not traced.
+ * NULL: nothing is given; returns 1 in a copy that is at work, else 0.
+ * Context: any thread; no memory, no lock.
+ */
+EXPORT int gputrace_attach(const char *settings);
+int gputrace_attach(const char *settings)
+{
+	int result = 0;
+
+	if (!settings)
+		return role == AT_WORK;
+	if (role == SECOND)
+		return call_first("gputrace_attach", (void *)settings);
+	if (role != AT_WORK)
+		return -EPERM;
+	if ((!environment_get("GPUTRACE_START") &&
+	     !environment_put("GPUTRACE_START=off")) ||
+	    !environment_put(settings))
+		result = -EALREADY;
+	late_have_settings();
+	return result;
 }

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_INJECT_SETTINGS_H
 #define GPUTRACE_INJECT_SETTINGS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -17,7 +18,7 @@
 #define SETTINGS(X) \
 	X(OUT, "GPUTRACE_OUT", "out", TEXT, "gputrace-%h-%p.json", \
 	  "file to write; %p pid, %h host, %r rank,\n" \
-	  "%n program, %t start time") \
+	  "%n program, %t start time, %w window") \
 	X(TRACE, "GPUTRACE_TRACE", "trace", SOURCES, "cuda,nvtx", \
 	  "what to record: cuda, nvtx, memory, uvm") \
 	X(API, "GPUTRACE_API", "api", API, "essential", \
@@ -25,9 +26,26 @@
 	X(GRAPH, "GPUTRACE_GRAPH", "graph", GRAPH, "node", \
 	  "CUDA graphs: node (each kernel) or graph (one\nslice a launch)") \
 	X(START, "GPUTRACE_START", "start", START, "now", \
-	  "now, off, or profiler-api (cudaProfilerStart/Stop)") \
+	  "now, off, profiler-api, nvtx:NAME[@DOMAIN] (while\n" \
+	  "such a range is open), delay:TIME") \
+	X(DURATION, "GPUTRACE_DURATION", "duration", DURATION, "", \
+	  "end of a window, from its start") \
+	X(SCHEDULE, "GPUTRACE_SCHEDULE", "schedule", SCHEDULE, "", \
+	  "steps: wait=1,warmup=1,active=3[,repeat=1]") \
+	X(STEP, "GPUTRACE_STEP", "step", NAME, "", \
+	  "name of the NVTX range that is a step") \
 	X(BUFFER, "GPUTRACE_BUFFER", "buffer", SIZE, "256M", \
 	  "bound of the memory that the library holds") \
+	X(RECORDER, "GPUTRACE_RECORDER", "recorder", DURATION, "", \
+	  "keep the last TIME in memory, write on demand") \
+	X(DUMP_ON, "GPUTRACE_DUMP_ON", "dump-on", MARK, "", \
+	  "nvtx:NAME[@DOMAIN]: this mark writes it") \
+	X(CONTROL, "GPUTRACE_CONTROL", "control", CONTROL, "on", \
+	  "socket for gputrace start, stop, ...: on, off") \
+	X(SIGNAL, "GPUTRACE_SIGNAL", "signal", SIGNAL, "", \
+	  "USR2, RTMIN+3 ...: starts and stops a window") \
+	X(DUMP_SIGNAL, "GPUTRACE_DUMP_SIGNAL", "dump-signal", SIGNAL, "", \
+	  "likewise: writes the flight recorder") \
 	X(FLUSH, "GPUTRACE_FLUSH", "flush", DURATION, "1s", \
 	  "time between two writes") \
 	X(MAX_SIZE, "GPUTRACE_MAX_SIZE", "max-size", SIZE, "1G", \
@@ -57,8 +75,9 @@ enum setting_id {
 };
 
 enum setting_kind {
-	KIND_TEXT, KIND_GLOBS, KIND_SIZE, KIND_DURATION, KIND_COUNT,
-	KIND_SOURCES, KIND_API, KIND_GRAPH, KIND_START,
+	KIND_TEXT, KIND_GLOBS, KIND_NAME, KIND_MARK, KIND_SCHEDULE,
+	KIND_SIZE, KIND_DURATION, KIND_COUNT, KIND_SIGNAL,
+	KIND_SOURCES, KIND_API, KIND_GRAPH, KIND_START, KIND_CONTROL,
 	KIND_ON_FULL, KIND_NAMES, KIND_ARGV, KIND_LOG,
 };
 
@@ -74,6 +93,9 @@ struct setting {
 #define SETTING_GLOBS_MAX 1023
 #define SETTING_GLOB_MAX 255
 
+/* Of the name of a range or mark, and of its domain. */
+#define SETTING_NAME_MAX 255
+
 extern const struct setting settings_table[];
 extern const size_t settings_nr;
 
@@ -82,15 +104,33 @@ extern const size_t settings_nr;
 int setting_check(const struct setting *setting, const char *value, char *why,
 		  size_t why_size);
 
-/* The value as a number: bytes, nanoseconds, or a count; the place in the
- * list of words for kinds that have one; a bit set for SOURCES.  The value
- * must have passed setting_check(). */
+/* The value as a number: bytes, nanoseconds, a count, or a signal; the place in
+ * the list of words for kinds that have one; a bit set for SOURCES; 0 for what
+ * is not set, and for texts.  The value must have passed setting_check(). */
 uint64_t setting_number(const struct setting *setting, const char *value);
+
+/* "nvtx:NAME@DOMAIN" of MARK and START, and "delay:5s": what stands behind the
+ * colon.  Names may hold an @; the last one begins the domain (NULL: any). */
+struct setting_mark {
+	const char *name, *domain;
+	size_t name_len, domain_len;
+};
+void setting_mark(const char *value, struct setting_mark *mark);
+uint64_t setting_delay_ns(const char *value);
+
+/* Steps of each stretch; repeat 0: for ever.  False: no schedule. */
+struct setting_schedule {
+	uint32_t wait, warmup, active, repeat;
+};
+bool setting_schedule(const char *value, struct setting_schedule *schedule);
 
 /* Words of the kinds that are one of a list, in this order. */
 enum { API_ESSENTIAL, API_ALL, API_NONE };
 enum { GRAPH_NODE, GRAPH_GRAPH };
-enum { START_NOW, START_OFF, START_PROFILER_API };
+enum {
+	START_NOW, START_OFF, START_PROFILER_API, START_NVTX, START_DELAY,
+};
+enum { CONTROL_ON, CONTROL_OFF };
 enum { FULL_ROTATE, FULL_STOP };
 enum { NAME_SHORT, NAME_FULL, NAME_MANGLED };
 enum { ARGV_MASKED, ARGV_OFF };

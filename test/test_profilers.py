@@ -5,7 +5,7 @@ The program's own profiler does what torch.profiler does (test/host/
 profiler.c); with and without the library its results must be the same.
 """
 import pytest
-from tracing import BUILD, Trace, judge, run, traced
+from tracing import BUILD, LIBRARY, SANITIZED, Trace, judge, run, traced
 
 FORMS = {
     "one session": [],
@@ -163,3 +163,47 @@ def test_a_copy_of_its_own(tmp_path):
     assert trace.losses() == {}
     alone = run("copy", copy, traced=False)
     assert alone.did["copy"]["enable"] == 0 and alone.did["copy"]["bytes"]
+
+
+WRAPPER = BUILD / "shim" / "wrapper.so"
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="the sanitizer wants to be first")
+@pytest.mark.parametrize("preload", [(LIBRARY, WRAPPER), (WRAPPER, LIBRARY)],
+                         ids=["before us", "behind us"])
+def test_another_preload_wraps_the_calls(tmp_path, preload):
+    """Each asks the next: they must not ask each other for ever."""
+    done, trace = traced(tmp_path, "profiler", "--sessions", 2,
+                         LD_PRELOAD=":".join(map(str, preload)))
+    assert "wrapper:" in done.err
+    assert done.did["profiler"]["kernels"] == 100
+    assert names(trace) == {"silu": 150, "argmax": 0, "flash": 0}
+
+
+def test_a_flush_of_its_own_is_cancelled(tmp_path):
+    """The thread that was in it leaves nothing of ours locked."""
+    done, trace = traced(tmp_path, "profiler", "--cancel", "--sessions", 20,
+                         GPUTRACE_LOG="info")
+    assert done.did["profiler"]["kernels"] == \
+        done.did["inside"]["kernels"] == 1000
+    assert names(trace)["argmax"] == 0
+
+
+def test_its_callback_turns_a_kind_off(tmp_path):
+    """CUPTI's own thread is not the place to take CUPTI up again."""
+    done, trace = traced(tmp_path, "profiler", "--disable-inside",
+                         "--sessions", 5)
+    assert done.did["profiler"]["kernels"] == 250
+    assert names(trace) == {"silu": 300, "argmax": 0, "flash": 0}
+
+
+@pytest.mark.parametrize("turn", range(10))
+def test_the_end_right_behind_a_stop(tmp_path, turn):
+    """The end is not taken for the stop, nor the stop for the end."""
+    path = tmp_path / "t.json"
+    done = run("profiler", "--windows", "--exit-at-stop", "--sessions", 1,
+               GPUTRACE_START="profiler-api", GPUTRACE_OUT=path)
+    assert done.status == 0 and "in time" not in done.err, turn
+    assert not judge(path)
+    assert names(Trace(path))["silu"] == 100
+    assert Trace(path).losses() == {}

@@ -30,7 +30,7 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_graph")
 TABLES = {"kernels": ("kernel",), "api": ("cuda_runtime", "cuda_driver"),
           "copies": ("gpu_memcpy", "gpu_memset"), "graphs": ("cuda_graph",),
           "nvtx": ("user_annotation",)}
-COMMANDS = ["record", "report", "check", "doctor", "open"]
+COMMANDS = ["record", "report", "check", "ps", "doctor", "open"]
 
 
 def load(path):
@@ -733,7 +733,7 @@ def test_usage_errors(gputrace):
     for args in ([], ["nonsense"], ["diagnose", "x"], ["--nonsense"],
                  *([c, "--nonsense"] for c in COMMANDS),
                  *([c, "-Z"] for c in COMMANDS),
-                 *([c] for c in COMMANDS if c != "doctor"),
+                 *([c] for c in COMMANDS if c not in ("doctor", "ps")),
                  ["help", "nonsense"],
                  ["report", "--format", "xml", "x"], ["report", "--top"],
                  ["report", "--top", "-3", "x"], ["report", "-n", "0", "x"],

@@ -455,19 +455,6 @@ def test_many_threads(tmp_path):
     assert trace.losses() == {}
 
 
-def test_a_library_loaded_late(tmp_path):
-    done = run("late", BUILD / "libgputrace.so", traced=False,
-               GPUTRACE_OUT=tmp_path / "t.json")
-    assert done.status == 0, done.err
-    trace = Trace(tmp_path / "t.json")
-    assert not judge(trace.path)
-    kernels = [k for k in trace.slices("kernel")
-               if "act_and_mul" in k["name"]]
-    assert len(kernels) == done.did["gpu"]["kernels"]
-    assert len(trace.ranges("late range")) == 1
-    assert len(trace.slices("gpu_user_annotation", name="late range")) == 1
-
-
 def test_a_long_kernel_does_not_hold_up_the_rest(tmp_path):
     done, trace = traced(tmp_path, "longkernel", "--seconds", 2,
                          GPUTRACE_FLUSH="200ms")

@@ -9,7 +9,7 @@
 #include "tools/doctor.h"
 #include "tools/gputrace.h"
 #include "tools/options.h"
-#include "tools/utf8.h"
+#include "tools/plain.h"
 
 /* Linux's largest pid, 2^22. */
 #define PID_MAX_LIMIT 4194304
@@ -68,41 +68,6 @@ const char *doctor_env(const struct doctor *d, const char *name)
 }
 
 /* ---- Output ---- */
-
-/* Marks that turn the direction of the text around them. */
-static bool turns_text(const char *at, unsigned len)
-{
-	const unsigned char *b = (const unsigned char *)at;
-
-	return len == 3 && b[0] == 0xe2 &&
-		((b[1] == 0x80 && (b[2] == 0x8e || b[2] == 0x8f ||
-				   (b[2] >= 0xa8 && b[2] <= 0xae))) ||
-		 (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9));
-}
-
-/* Paths and variables may hold any bytes; what a terminal or JSON could take
- * amiss becomes \xNN.  `text` has room for 4 times its length. */
-static void make_plain(char *text, size_t size)
-{
-	char *copy = strdup(text);
-	size_t len = copy ? strlen(copy) : 0, at = 0, out = 0;
-
-	while (at < len && out + 5 < size) {
-		unsigned n = utf8_char(copy + at, len - at);
-
-		if (n && !((unsigned char)copy[at] < 0x20 ||
-			   copy[at] == 0x7f || turns_text(copy + at, n))) {
-			memcpy(text + out, copy + at, n);
-			out += n;
-			at += n;
-			continue;
-		}
-		out += (size_t)sprintf(text + out, "\\x%02x",
-				       (unsigned char)copy[at++]);
-	}
-	text[out] = '\0';
-	free(copy);
-}
 
 static void print_json_text(const char *text)
 {
@@ -168,8 +133,8 @@ static int run_checks(struct doctor *d, bool json)
 		if (checks[i].when == (d->process ? OF_MACHINE : OF_PROCESS))
 			continue;
 		checks[i].run(d, &f);
-		make_plain(f.detail, sizeof(f.detail));
-		make_plain(f.advice, sizeof(f.advice));
+		plain_make(f.detail, sizeof(f.detail));
+		plain_make(f.advice, sizeof(f.advice));
 		nr_bad += f.verdict == VERDICT_BAD;
 		if (json)
 			print_json(&checks[i], &f, is_first);
@@ -192,7 +157,7 @@ static int look_from_process(struct doctor *d, long pid)
 
 	d->process = process_read(&d->machine, pid, why, sizeof(why));
 	if (!d->process) {
-		make_plain(why, sizeof(why));
+		plain_make(why, sizeof(why));
 		return complain("doctor: %s", why);
 	}
 	d->environment = d->process->environment;

@@ -155,6 +155,36 @@ const char *doctor_setting(const struct doctor *d, enum setting_id id)
 		s->fallback;
 }
 
+/* Something can open a window in a process that waits for it. */
+static bool has_way_in(const struct doctor *d)
+{
+	return !strcmp(doctor_setting(d, SETTING_CONTROL), "on") ||
+		*doctor_setting(d, SETTING_SIGNAL);
+}
+
+static void say_window(struct finding *f, const char *sources,
+		       const char *start, const char *schedule)
+{
+	uint64_t number = setting_number(&settings_table[SETTING_START],
+					 start);
+	static const char *const words[] = {
+		[START_NOW] = "from CUDA's start on",
+		[START_OFF] = "when it is asked for (gputrace start, or "
+			"GPUTRACE_SIGNAL)",
+		[START_PROFILER_API] = "only between cudaProfilerStart and "
+			"cudaProfilerStop",
+		[START_NVTX] = "only while that range is open",
+		[START_DELAY] = "after that time",
+	};
+
+	if (number == START_NOW && *schedule)
+		finding_say(f, VERDICT_OK, "%s, in steps: %s", sources,
+			    schedule);
+	else
+		finding_say(f, VERDICT_OK, "%s, %s (GPUTRACE_START=%s)",
+			    sources, words[number], start);
+}
+
 void check_window(struct doctor *d, struct finding *f)
 {
 	const char *sources = doctor_setting(d, SETTING_TRACE);
@@ -165,15 +195,14 @@ void check_window(struct doctor *d, struct finding *f)
 		finding_say(f, VERDICT_BAD, "nothing: GPUTRACE_TRACE=%s leaves "
 			    "CUDA out", sources);
 		finding_advise(f, "unset GPUTRACE_TRACE");
-	} else if (!strcmp(start, "off")) {
-		finding_say(f, VERDICT_BAD, "nothing: GPUTRACE_START=off");
-		finding_advise(f, "unset GPUTRACE_START");
-	} else if (!strcmp(start, "profiler-api")) {
-		finding_say(f, VERDICT_OK, "%s, only between cudaProfilerStart "
-			    "and cudaProfilerStop", sources);
+	} else if (!strcmp(start, "off") && !has_way_in(d)) {
+		finding_say(f, VERDICT_BAD, "nothing: GPUTRACE_START=off, with "
+			    "GPUTRACE_CONTROL=off and without "
+			    "GPUTRACE_SIGNAL");
+		finding_advise(f, "unset GPUTRACE_CONTROL");
 	} else {
-		finding_say(f, VERDICT_OK, "%s, from CUDA's start on",
-			    sources);
+		say_window(f, sources, start, doctor_setting(d,
+				SETTING_SCHEDULE));
 	}
 }
 

@@ -161,6 +161,9 @@ static void see_thread(const struct look *machine, struct process *p,
 			 "task/%.16s/fd", tid);
 	}
 	p->has_flush |= !strcmp(name, "gputrace-flush\n");
+	/* The kernel keeps 15 bytes of a name. */
+	p->has_socket |= !strcmp(name, "gputrace-socket\n");
+	p->has_control |= !strcmp(name, "gputrace-contro\n");
 }
 
 /* "/a/.b.json.gputrace-twin (deleted)" -> "/a/b.json" */
@@ -180,10 +183,13 @@ static void see_descriptor(const struct look *machine, struct process *p,
 			   const char *folder, const char *fd)
 {
 	char path[PATH_MAX], file[PATH_MAX];
+	unsigned gpu;
 
 	snprintf(path, sizeof(path), "%s/%s", folder, fd);
 	if (look_link(machine, path, file, sizeof(file)) < 0)
 		return;
+	if (sscanf(file, "/dev/nvidia%2u", &gpu) == 1 && gpu < 64)
+		p->gpus |= UINT64_C(1) << gpu;
 	p->has_gpu |= !strncmp(file, "/dev/nvidia", 11) ||
 		!strcmp(file, "/dev/dxg");
 	see_twin(p, file);

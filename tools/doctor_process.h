@@ -27,8 +27,10 @@ struct process {
 	long tracer;                    /* who ptraces it, 0: nobody */
 	uint64_t capabilities;          /* effective */
 	bool has_writer, has_flush;     /* threads of ours */
+	bool has_socket, has_control;
 	char writer_files[48];          /* "task/TID/fd" of the first */
 	bool has_gpu;                   /* /dev/nvidia* is open */
+	uint64_t gpus;                  /* bit N: /dev/nvidiaN is, N < 64 */
 	char twin[PATH_MAX];            /* a trace that is open: its name */
 	struct mapped *mapped;
 	size_t nr_mapped, cap_mapped;

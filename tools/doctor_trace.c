@@ -77,9 +77,14 @@ static void say_no_file(const struct doctor *d, struct finding *f)
 	if (!p->has_writer)
 		finding_say(f, VERDICT_NONE, "none: the process is not "
 			    "traced now");
-	else if (!strcmp(start, "profiler-api"))
-		finding_say(f, VERDICT_NONE, "none yet: GPUTRACE_START="
-			    "profiler-api waits for cudaProfilerStart");
+	else if (setting_number(&settings_table[SETTING_START], start) !=
+		 START_NOW)
+		finding_say(f, VERDICT_NONE, "none yet: GPUTRACE_START=%s "
+			    "waits%s", start, !strcmp(start, "profiler-api") ?
+			    " for cudaProfilerStart" : "");
+	else if (*doctor_setting(d, SETTING_RECORDER))
+		finding_say(f, VERDICT_NONE, "none yet: the flight recorder "
+			    "(GPUTRACE_RECORDER) writes when it is asked to");
 	else
 		finding_say(f, VERDICT_WARN, "none open: nothing was recorded "
 			    "yet; or CUPTI refused, or it could not be "

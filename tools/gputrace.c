@@ -17,7 +17,13 @@ static const struct command {
 	{ "attach", cmd_attach, "load the library into a running process" },
 	{ "report", cmd_report, "tables: kernels, API calls, copies, ranges" },
 	{ "check", cmd_check, "is the file valid, do Perfetto and HTA read it" },
+	{ "ps", cmd_ps, "processes that use CUDA or carry the library" },
 	{ "doctor", cmd_doctor, "would tracing work here, or in a process" },
+	{ "capture", cmd_capture, "record a running process for a while" },
+	{ "start", cmd_start, "start recording in a running process" },
+	{ "stop", cmd_stop, "stop it and print the trace's path" },
+	{ "status", cmd_status, "what the library in a process is doing" },
+	{ "dump", cmd_dump, "write a flight recorder; what hangs" },
 	{ "open", cmd_open, "serve the file to ui.perfetto.dev" },
 };
 

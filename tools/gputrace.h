@@ -13,10 +13,16 @@ enum status {
 
 int cmd_record(int argc, char **argv);
 int cmd_attach(int argc, char **argv);
+int cmd_capture(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
+int cmd_dump(int argc, char **argv);
 int cmd_open(int argc, char **argv);
 int cmd_report(int argc, char **argv);
+int cmd_start(int argc, char **argv);
+int cmd_status(int argc, char **argv);
+int cmd_stop(int argc, char **argv);
 
 struct trace_problem;
 

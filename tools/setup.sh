@@ -3,7 +3,7 @@
 #
 # setup.sh DIR [pytest]: finds what the build needs, installs or fetches what is
 # missing, and writes DIR/setup.mk for the Makefile.  With "pytest": the test
-# runner, into DIR/py.
+# runner and a reader of YAML, into DIR/py.
 #
 # Debian packages are installed when this runs as root; otherwise one line to
 # paste is printed.  Without a CUDA toolkit that has CUPTI, the headers come
@@ -48,7 +48,7 @@ if [ "${2:-}" = pytest ]; then
 	has_pip || install python3-pip
 	say "fetching pytest from PyPI into $dir/py"
 	rm -rf "$dir/py"
-	pip install --target "$dir/py" pytest==8.4.2
+	pip install --target "$dir/py" pytest==8.4.2 PyYAML==6.0.3
 	exit 0
 fi
 

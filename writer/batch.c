@@ -3,6 +3,7 @@
 
 #include "collector/loss.h"
 #include "writer/items.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 /*
@@ -288,7 +289,7 @@ static void gpu_work(struct trace *trace, struct activity *activity,
 	if (call)
 		project(trace, op, call);
 	if (call && call->flags & CALL_WRITTEN &&
-	    call->part == (uint8_t)trace->part)
+	    call->serial == (uint8_t)trace->serial)
 		launch.call = call;
 	if (launch.call && op->start_ns < call->start_ns) {
 		launch.before_launch_ns = call->start_ns - op->start_ns;

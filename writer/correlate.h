@@ -16,7 +16,7 @@
  * Context: writer thread.
  */
 enum {
-	CALL_WRITTEN = 1 << 0,  /* its slice is in the file (`part`) */
+	CALL_WRITTEN = 1 << 0,  /* its slice is in the file (`serial`) */
 	CALL_OUTSIDE = 1 << 1,  /* began outside every window */
 	CALL_RUNTIME = 1 << 2,
 	CALL_HELD = 1 << 3,     /* a driver call that waits for its runtime */
@@ -31,7 +31,7 @@ struct call {
 	uint32_t node_turn;
 	uint16_t cbid;
 	uint8_t flags;
-	uint8_t part;           /* of the rotated files, its low bits */
+	uint8_t serial;         /* of the files, its low bits */
 };
 
 _Static_assert(sizeof(struct call) == 32 || sizeof(void *) != 8,

@@ -3,6 +3,7 @@
 
 #include "collector/loss.h"
 #include "collector/nvtx.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 /*

@@ -135,6 +135,7 @@ static void write_slice(struct trace *trace, const struct api_call *call,
 		bytes_end(&trace->out, json_put(to, JSON_END_ARGS));
 	lane->nr_events++;
 	trace->nr_events++;
+	event_ends(trace, call->end_ns);
 }
 
 /* Calls of a thread nest by nature; what does not, was told wrongly.  One
@@ -190,7 +191,7 @@ static void remember(struct trace *trace, struct cpu_thread *thread,
 	slot->lane = lane;
 	slot->correlation = call->correlation;
 	slot->cbid = (uint16_t)call->cbid;
-	slot->part = (uint8_t)trace->part;
+	slot->serial = (uint8_t)trace->serial;
 	slot->flags = (uint8_t)(flags | (call->is_runtime ? CALL_RUNTIME : 0));
 	slot->node = range_at(&trace->ranges, thread, call->start_ns);
 	slot->node_turn = trace->ranges.nodes[slot->node].turn;

@@ -30,6 +30,9 @@ void encode_arrow(struct trace *trace, const struct launch *launch,
 	const struct call *call = launch->call;
 	char *to;
 
+	if (call)
+		event_launched(trace, launch->before_launch_ns ? t_ns :
+			       call->start_ns);
 	if (!call || launch->before_launch_ns)
 		return;
 	to = bytes_room(&trace->out, 512);

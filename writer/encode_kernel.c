@@ -271,5 +271,6 @@ void encode_kernel(struct trace *trace, const struct kernel *kernel,
 	lane->nr_events++;
 	trace->nr_events++;
 	trace->nr_kernels++;
+	event_ends(trace, op->end_ns);
 	encode_arrow(trace, launch, lane, op->start_ns);
 }

@@ -212,6 +212,7 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 
 	if (!event_times(trace, record->head.t_ns, record->head.t_ns))
 		return;
+	event_ends(trace, record->head.t_ns);
 	json_next_event(out);
 	json_open(out, '{');
 	json_member_text(out, "ph", "i");

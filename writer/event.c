@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/loss.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns)
@@ -43,6 +44,7 @@ void event_begin(struct trace *trace, const char *cat, const char *name,
 	json_key(out, "args");
 	json_open(out, '{');
 	lane->nr_events++;
+	event_ends(trace, end_ns);
 }
 
 void event_end(struct trace *trace)
@@ -59,6 +61,7 @@ void event_counter(struct trace *trace, uint32_t pid, const char *name,
 	uint32_t device = pid - TRACK_GPU_COUNTERS_PID;
 
 	trace->has_counters[device < 255 ? device : 255] = 1;
+	event_ends(trace, t_ns);
 	json_next_event(out);
 	json_open(out, '{');
 	json_member_text(out, "ph", "C");
@@ -101,6 +104,7 @@ void windows_refresh(struct trace *trace)
 		window = &trace->windows[trace->nr_windows];
 		if (window_get(++trace->windows_seen, window))
 			trace->nr_windows++;
+		output_window_opened(trace, trace->windows_seen);
 	}
 }
 

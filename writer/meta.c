@@ -176,8 +176,8 @@ static void add_faults(const struct trace *trace, struct bytes *out)
 		json_close(out, '}');
 	}
 	json_close(out, ']');
-	if (trace->stopped_by)
-		json_member_text(out, "stopped", trace->stopped_by);
+	if (trace->file->stopped_by)
+		json_member_text(out, "stopped", trace->file->stopped_by);
 }
 
 static void add_names(const struct trace *trace, struct bytes *out)
@@ -202,6 +202,38 @@ static uint64_t own_cpu_ns(void)
 	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
 		return 0;
 	return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
+}
+
+/* Of the file and those it was rotated into, up to here. */
+static void add_file(const struct trace *trace, struct bytes *out)
+{
+	const struct file *file = trace->file;
+
+	json_member_u64(out, "part", file->part);
+	if (file->kind == FILE_WINDOW)
+		json_member_u64(out, "window", file->number);
+	json_member_u64(out, "kernels", trace->nr_kernels -
+			trace->gone.kernels - file->elsewhere.kernels);
+	json_member_u64(out, "kernels_gone", trace->gone.kernels -
+			file->gone_elsewhere.kernels);
+}
+
+/* What a dump of the flight recorder reaches back. */
+static void add_recorder(const struct trace *trace, struct bytes *out)
+{
+	const struct file *file = trace->file;
+
+	if (file->kind != FILE_DUMP)
+		return;
+	json_key(out, "recorder");
+	json_open(out, '{');
+	json_member_u64(out, "dump", file->number);
+	json_member_u64(out, "span_ns", file->span_ns);
+	json_member_u64(out, "from_ns", file->begun_ns > trace->base_ns ?
+			file->begun_ns - trace->base_ns : 0);
+	json_member_u64(out, "forgotten_events", file->forgotten.events);
+	json_member_u64(out, "forgotten_kernels", file->forgotten.kernels);
+	json_close(out, '}');
 }
 
 static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
@@ -230,11 +262,8 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_faults(trace, out);
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());
-	json_member_u64(out, "part", trace->part);
-	/* Of the whole run, up to here. */
-	json_member_u64(out, "kernels", trace->nr_kernels -
-			trace->gone.kernels);
-	json_member_u64(out, "kernels_gone", trace->gone.kernels);
+	add_file(trace, out);
+	add_recorder(trace, out);
 	json_member_u64(out, "before_launch", trace->nr_before_launch);
 	json_key(out, "finished");
 	json_bool(out, is_last);
@@ -243,10 +272,10 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 
 static void end_tail(struct trace *trace, struct bytes *tail, bool is_last)
 {
-	const char *slash = strrchr(trace->path, '/');
+	const char *path = trace->file->path, *slash = strrchr(path, '/');
 
 	add_gputrace(trace, tail, is_last);
-	json_member_text(tail, "traceName", slash ? slash + 1 : trace->path);
+	json_member_text(tail, "traceName", slash ? slash + 1 : path);
 	json_end_document(tail);
 }
 
@@ -256,12 +285,12 @@ void meta_tail(struct trace *trace, struct bytes *tail, bool is_last)
 	meta_names(trace, tail);
 	json_end_events(tail);
 	add_devices(trace, tail);
-	trace->tail_own = tail->len;
+	trace->file->tail_own = tail->len;
 	end_tail(trace, tail, is_last);
 }
 
 void meta_tail_again(struct trace *trace, struct bytes *tail)
 {
-	bytes_cut(tail, trace->tail_own);
+	bytes_cut(tail, trace->file->tail_own);
 	end_tail(trace, tail, true);
 }

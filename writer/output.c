@@ -1,16 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/sysmacros.h>
-#include <unistd.h>
 
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "writer/meta.h"
-#include "writer/path.h"
+#include "writer/output.h"
+#include "writer/recorder.h"
+#include "writer/requests.h"
 #include "writer/twin.h"
 
 /*
@@ -25,13 +21,6 @@ enum {
 	PIECE_MIN = 4 << 10,
 	/* Of a file, whatever GPUTRACE_MAX_SIZE says: some 100 kernels. */
 	SIZE_MIN = 64 << 10,
-	/* GPUTRACE_KEEP beyond that (16 MB of table): none is removed. */
-	KEEP_MAX = 1 << 20,
-};
-
-struct part {
-	char *path;             /* as it came to be: some name was taken */
-	struct tally tally;
 };
 
 static size_t piece_size(const struct trace *trace)
@@ -70,23 +59,16 @@ static void lose(struct trace *trace, struct tally since)
 	bytes_clear(&trace->out);
 }
 
-/* Forgotten first: the child of a fork in this moment looks at it. */
-static void close_sink(struct trace *trace)
-{
-	struct sink *sink = trace->sink;
-
-	trace->sink = NULL;
-	atomic_thread_fence(memory_order_seq_cst);
-	sink_close(sink);
-}
-
 /* The file stays as it was seen last; what came since is lost with the rest. */
-static void stop(struct trace *trace)
+static void stop(struct trace *trace, int error)
 {
-	close_sink(trace);
-	trace->is_stopped = true;
+	file_close_sink(trace->file);
+	trace->file->is_stopped = true;
+	trace->file->error = error;
 	lose(trace, trace->settled);
-	watch_end();
+	/* Other windows have other files. */
+	if (trace->file->kind == FILE_COMMON)
+		watch_end();
 }
 
 /* Each sink says itself what went wrong, but for memory: that is said once. */
@@ -96,158 +78,93 @@ static bool succeeds(struct trace *trace, int error)
 		return !error;
 	trace->lacks_memory = true;
 	log_line(LOG_WARN, "no memory to write %s; %s; set GPUTRACE_BUFFER to "
-		 "less", trace->path[0] ? trace->path : trace->options.out,
-		 trace->nr_bytes ? "it may lack its end" : "there is no file");
+		 "less", trace->file->path[0] ? trace->file->path :
+		 trace->options.out, trace->file->nr_bytes ? "it may lack its end" : "there is no file");
 	return false;
-}
-
-/* As many as stay, and the one that goes. */
-static uint32_t nr_parts(const struct trace *trace)
-{
-	return trace->options.keep < KEEP_MAX ? trace->options.keep + 1 : 1;
-}
-
-static struct part *part_of(struct trace *trace, uint32_t number)
-{
-	return &trace->parts[number % nr_parts(trace)];
 }
 
 int output_init(struct trace *trace)
 {
-	trace->parts = calloc(nr_parts(trace), sizeof(*trace->parts));
-	return trace->parts ? 0 : -ENOMEM;
+	trace->file = &trace->common;
+	return file_init(&trace->common, FILE_COMMON, 0, trace->options.keep);
 }
 
 void output_fini(struct trace *trace)
 {
-	uint32_t i;
-
-	close_sink(trace);
-	for (i = 0; trace->parts && i < nr_parts(trace); i++)
-		free(trace->parts[i].path);
-	free(trace->parts);
-	trace->parts = NULL;
+	file_fini(&trace->common);
+	file_fini(&trace->own);
 }
 
-/* Linux's number for it, whatever its name (a container's is made anew). */
-static bool is_dev_null(const char *path)
+static void say_no_file(const struct file *file, int error)
 {
-	struct stat st;
+	char reason[64];
 
-	return !stat(path, &st) && S_ISCHR(st.st_mode) &&
-	       st.st_rdev == makedev(1, 3);
-}
-
-static struct sink *open_first(struct trace *trace, int *error)
-{
-	struct path_values values = {
-		.pid = trace->pid, .rank = trace->options.rank,
-		.host = trace->host, .program = trace->program,
-		.start_ns = trace->start_ns,
-	};
-	struct sink *sink;
-
-	*error = path_expand(trace->options.out, &values, trace->path,
-			     sizeof(trace->path), &trace->is_pattern);
-	if (*error)
-		return NULL;
-	if (is_dev_null(trace->path)) {
-		trace->is_null = true;
-		*error = -ENOMEM;
-		return sink_null_create();
-	}
-	sink = path_open_sink(trace->path, sizeof(trace->path),
-			      trace->is_pattern, trace->pid, error);
-	memcpy(trace->first_path, trace->path, sizeof(trace->path));
-	return sink;
-}
-
-static struct sink *open_part(struct trace *trace, int *error)
-{
-	char number[16];
-
-	snprintf(number, sizeof(number), ".r%u", trace->part);
-	*error = path_insert(trace->first_path, number, trace->path,
-			     sizeof(trace->path));
-	return *error ? NULL : path_open_sink(trace->path, sizeof(trace->path),
-					      trace->is_pattern, trace->pid,
-					      error);
-}
-
-/* The oldest file goes when there are more than are to be kept, the one that
- * was just begun among them. */
-static void forget_part(struct trace *trace)
-{
-	uint32_t keep = trace->options.keep;
-	struct part *old;
-
-	if (nr_parts(trace) == 1 || trace->part < keep)
-		return;
-	old = part_of(trace, trace->part - keep);
-	if (old->path && !unlink(old->path)) {
-		loss_add(LOSS_ROTATED, old->tally.events);
-		add(&trace->gone, old->tally);
-	}
-	free(old->path);
-	old->path = NULL;
-}
-
-static void begin_part(struct trace *trace)
-{
-	struct part *part = part_of(trace, trace->part);
-
-	forget_part(trace);
-	free(part->path);
-	part->path = bytes_copy(trace->path, strlen(trace->path));
-	memset(&part->tally, 0, sizeof(part->tally));
-	trace->nr_bytes = 0;            /* the file is not there yet */
+	twin_reason(-error, reason, sizeof(reason));
+	if (file->kind == FILE_COMMON)
+		log_line(LOG_WARN, "cannot create %s: %s; tracing stops; set "
+			 "GPUTRACE_OUT to a file in a folder that can be "
+			 "written", file->path, reason);
+	else
+		log_line(LOG_WARN, "cannot create %s: %s; window %u is not "
+			 "written", file->path, reason, file->number);
 }
 
 static bool open_sink(struct trace *trace)
 {
+	struct file *file = trace->file;
 	struct bytes head = { 0 };
-	char reason[64];
 	int error = 0;
 
-	if (trace->sink || trace->is_stopped)
-		return trace->sink;
-	trace->sink = trace->open_sink ? trace->open_sink(trace) :
-		trace->part ? open_part(trace, &error) :
-		open_first(trace, &error);
-	if (!trace->sink) {
-		twin_reason(-error, reason, sizeof(reason));
-		log_line(LOG_WARN, "cannot create %s: %s; tracing stops; set "
-			 "GPUTRACE_OUT to a file in a folder that can be "
-			 "written", trace->path, reason);
-		stop(trace);
+	if (file->sink || file->is_stopped)
+		return file->sink;
+	file->sink = file_open_sink(trace, file, &error);
+	if (!file->sink) {
+		say_no_file(file, error);
+		stop(trace, error);
 		return false;
 	}
-	begin_part(trace);
+	if (file->is_recorder)
+		return true;
+	file_begin_part(file, &trace->gone);
 	meta_head(trace, &head);
-	if (!succeeds(trace, head.is_cut ? -ENOMEM :
-		      sink_append(trace->sink, &head)))
-		stop(trace);
+	error = head.is_cut ? -ENOMEM : sink_append(file->sink, &head);
+	if (!succeeds(trace, error))
+		stop(trace, error);
 	bytes_fini(&head);
-	return trace->sink;
+	return file->sink;
 }
 
 /* The file gets its tail; false if it stays as it was. */
 static bool commit_tail(struct trace *trace)
 {
+	struct file *file = trace->file;
+	int error;
+
 	if (trace->tail.is_cut)
 		return false;
-	trace->tail_len = trace->tail.len;
-	if (!succeeds(trace, sink_commit(trace->sink, &trace->tail))) {
-		stop(trace);
+	file->tail_len = trace->tail.len;
+	error = sink_commit(file->sink, &trace->tail);
+	if (!succeeds(trace, error)) {
+		stop(trace, error);
 		return false;
 	}
-	trace->nr_bytes = sink_size(trace->sink, trace->tail_len);
-	trace->has_new = false;
+	file->nr_bytes = sink_size(file->sink, file->tail_len);
+	file->has_new = false;
+	trace->last_bytes = file->nr_bytes;
+	if (file->path[0])
+		memcpy(trace->last_path, file->path, sizeof(file->path));
 	return true;
 }
 
 static bool commit(struct trace *trace, bool is_last)
 {
+	if (trace->file->is_recorder) {
+		bytes_clear(&trace->tail);
+		(void)sink_commit(trace->file->sink, &trace->tail);
+		trace->file->has_new = false;
+		trace->settled = trace->offered;
+		return true;
+	}
 	bytes_clear(&trace->tail);
 	meta_tail(trace, &trace->tail, is_last);
 	if (!commit_tail(trace))
@@ -259,26 +176,33 @@ static bool commit(struct trace *trace, bool is_last)
 /* The sink stays: at the end it learns what was lost since. */
 static void stop_full(struct trace *trace)
 {
+	struct file *file = trace->file;
+
 	log_line(LOG_WARN, "%s has reached GPUTRACE_MAX_SIZE; tracing stops, "
-		 "the file is complete", trace->path);
-	trace->is_stopped = true;
-	watch_end();
+		 "the file is complete", file->path[0] ? file->path :
+		 "the file of this window");
+	file->is_stopped = true;
+	if (file->kind == FILE_COMMON)
+		watch_end();
 }
 
 static void next_part(struct trace *trace)
 {
-	bool stops = trace->options.on_full == ON_FULL_STOP;
+	/* Beside a descriptor there is no place for a second file. */
+	bool stops = trace->options.on_full == ON_FULL_STOP ||
+		trace->file->has_descriptor;
 
 	if (stops)
-		trace->stopped_by = "GPUTRACE_MAX_SIZE";
+		trace->file->stopped_by = "GPUTRACE_MAX_SIZE";
 	if (!commit(trace, true))
 		return;
 	if (stops) {
 		stop_full(trace);
 		return;
 	}
-	close_sink(trace);
-	trace->part++;
+	file_close_sink(trace->file);
+	trace->file->part++;
+	trace->serial++;
 }
 
 /*
@@ -288,8 +212,9 @@ static void next_part(struct trace *trace)
  */
 static uint64_t size_limit(struct trace *trace)
 {
-	uint64_t tail = sink_size(trace->sink, trace->tail_len) -
-		sink_size(trace->sink, 0);
+	const struct file *file = trace->file;
+	uint64_t tail = sink_size(file->sink, file->tail_len) -
+		sink_size(file->sink, 0);
 	uint64_t least = 2 * tail + 4 * piece_size(trace);
 
 	least = least < SIZE_MIN ? SIZE_MIN : least;
@@ -307,16 +232,31 @@ static uint64_t size_limit(struct trace *trace)
  * next look. */
 static bool is_full(struct trace *trace)
 {
-	uint64_t need = sink_size(trace->sink, trace->tail_len) +
-		2 * piece_size(trace) + trace->tail_len / 8;
+	const struct file *file = trace->file;
+	uint64_t need = sink_size(file->sink, file->tail_len) +
+		2 * piece_size(trace) + file->tail_len / 8;
 
-	return trace->options.max_size && !trace->is_null &&
+	return trace->options.max_size && !file->is_null &&
+	       !file->is_recorder &&
 	       need > size_limit(trace);
+}
+
+/* The flight recorder forgets by time. */
+static void note_stretch(struct trace *trace)
+{
+	struct stretch *stretch = &trace->stretch;
+
+	stretch->tally = difference(made(trace), trace->offered);
+	recorder_note(trace->file->sink, stretch);
+	*stretch = (struct stretch){ .arrow_ns = UINT64_MAX };
 }
 
 static void append(struct trace *trace)
 {
-	if (trace->is_stopped) {
+	struct file *file = trace->file;
+	int error;
+
+	if (file->is_stopped) {
 		lose(trace, trace->settled);
 		return;
 	}
@@ -326,14 +266,17 @@ static void append(struct trace *trace)
 	}
 	if (!open_sink(trace))
 		return;
-	if (!succeeds(trace, sink_append(trace->sink, &trace->out))) {
-		stop(trace);
+	if (file->is_recorder)
+		note_stretch(trace);
+	error = sink_append(file->sink, &trace->out);
+	if (!succeeds(trace, error)) {
+		stop(trace, error);
 		return;
 	}
-	add(&part_of(trace, trace->part)->tally,
-	    difference(made(trace), trace->offered));
+	if (!file->is_recorder)
+		file_count(file, difference(made(trace), trace->offered));
 	trace->offered = made(trace);
-	trace->has_new = true;
+	file->has_new = true;
 	bytes_clear(&trace->out);
 	if (is_full(trace))
 		next_part(trace);
@@ -347,18 +290,145 @@ void output_offer(struct trace *trace)
 
 void output_commit(struct trace *trace, bool is_last)
 {
+	struct file *file = trace->file;
+
 	if (trace->out.len || trace->out.is_cut)
 		append(trace);
-	if (trace->sink && trace->is_stopped && is_last) {
+	if (file->sink && file->is_stopped && is_last) {
 		meta_tail_again(trace, &trace->tail);
 		(void)commit_tail(trace);
-	} else if (trace->sink && !trace->is_stopped &&
-		   (trace->has_new || is_last)) {
+	} else if (file->sink && !file->is_stopped &&
+		   (file->has_new || is_last)) {
 		/* Where the tail was cut the next commit tries again. */
-		if (!commit(trace, is_last) && is_last && trace->sink)
+		if (!commit(trace, is_last) && is_last && file->sink)
 			(void)succeeds(trace, -ENOMEM);
 	}
 	/* No memory for the last tail. */
 	if (is_last)
 		lose(trace, trace->settled);
+}
+
+/* ---- Windows ---- */
+
+uint64_t output_lost(void)
+{
+	uint64_t nr = 0;
+	enum loss cause;
+
+	for (cause = 0; cause < LOSS_NR; cause++)
+		nr += loss_get(cause);
+	return nr;
+}
+
+static void begin_own(struct trace *trace, uint32_t n,
+		      const struct writer_target *target, struct sink *given)
+{
+	struct file *own = &trace->own;
+	struct window window;
+
+	if (file_init(own, FILE_WINDOW, n, trace->options.keep)) {
+		own->is_stopped = true;
+		own->error = -ENOMEM;
+	}
+	own->given = given;
+	own->has_descriptor = given;
+	if (target && target->path[0]) {
+		own->is_exact = true;
+		memcpy(own->path, target->path, sizeof(own->path));
+	}
+	own->begun_ns = window_get(n, &window) ? window.open_ns : 0;
+	own->elsewhere = difference(trace->offered, trace->gone);
+	own->gone_elsewhere = trace->gone;
+	trace->file = own;
+	trace->serial++;
+	/* Whoever asked for a file gets one, if only to see that it is
+	 * empty. */
+	if (target)
+		(void)open_sink(trace);
+}
+
+static void end_own(struct trace *trace)
+{
+	struct file *own = &trace->own, *common = &trace->common;
+	struct tally there = difference(made(trace), trace->gone);
+
+	add(&common->elsewhere, difference(there, own->elsewhere));
+	add(&common->gone_elsewhere, difference(trace->gone,
+						own->gone_elsewhere));
+	trace->file = common;
+	trace->serial++;
+	file_fini(own);
+}
+
+void output_window_opened(struct trace *trace, uint32_t n)
+{
+	struct writer_target target;
+	struct sink *given = NULL;
+
+	struct window window;
+
+	if (!trace->first_open_ns && window_get(n, &window))
+		trace->first_open_ns = window.open_ns;
+	/* The one before is not complete: it shares its file. */
+	if (n != trace->nr_complete + 1)
+		return;
+	/* What came late, for a file that is there. */
+	if (trace->out.len && !trace->has_own_files)
+		output_commit(trace, false);
+	trace->begun = (struct begun){ trace->offered, trace->gone,
+				       output_lost() };
+	if (requests_take_target(n, &target, &given))
+		begin_own(trace, n, &target, given);
+	else if (trace->has_own_files && !trace->options.recorder_ns)
+		begin_own(trace, n, NULL, NULL);
+}
+
+static void tell(struct trace *trace, uint32_t n)
+{
+	const struct file *file = trace->file;
+	const struct begun *begun = &trace->begun;
+	struct tally nr = difference(difference(made(trace), begun->made),
+				     difference(trace->gone, begun->gone));
+	struct writer_result result = {
+		.error = file->error, .kernels = nr.kernels,
+		.events = nr.events, .bytes = file->nr_bytes,
+		.lost = output_lost() - begun->lost,
+	};
+
+	if (file->nr_bytes)
+		memcpy(result.path, file->path, sizeof(result.path));
+	requests_done(trace->nr_complete + 1, n, &result);
+}
+
+void output_result(const struct trace *trace, struct writer_result *result)
+{
+	const struct file *file = trace->file;
+
+	*result = (struct writer_result){
+		.error = file->nr_bytes ? 0 : -ENODATA,
+		.kernels = trace->nr_kernels - trace->gone.kernels -
+			file->elsewhere.kernels,
+		.events = trace->nr_events - trace->gone.events -
+			file->elsewhere.events,
+		.bytes = file->nr_bytes, .lost = output_lost(),
+	};
+	if (file->nr_bytes)
+		memcpy(result->path, file->path, sizeof(result->path));
+}
+
+void output_windows_done(struct trace *trace, uint32_t n, bool is_end)
+{
+	bool is_own = trace->file == &trace->own;
+
+	output_commit(trace, is_own || is_end);
+	if (is_own)
+		file_close_sink(trace->file);
+	if (n > trace->nr_complete)
+		tell(trace, n);
+	trace->nr_complete = n;
+	if (!is_own)
+		return;
+	end_own(trace);
+	if (is_end)
+		output_commit(trace, true);
 }

@@ -53,11 +53,26 @@ static int put_value(char *to, size_t size, char letter,
 		return put_name(to, size, values->program);
 	case 't':
 		return put_time(to, size, values->start_ns);
+	case 'w':
+		return snprintf(to, size, "%u", values->window);
 	case '%':
 		return snprintf(to, size, "%%");
 	default:
 		return -1;
 	}
+}
+
+bool path_has_window(const char *pattern)
+{
+	for (; *pattern; pattern++) {
+		if (*pattern != '%')
+			continue;
+		if (*++pattern == 'w')
+			return true;
+		if (!*pattern)
+			return false;
+	}
+	return false;
 }
 
 int path_expand(const char *pattern, const struct path_values *values,

@@ -10,7 +10,7 @@
  * The name of the trace file.
  *
  *   GPUTRACE_OUT   %p pid   %h host   %r rank   %n program   %t start time
- *                  (UTC, 20261129T191500)   %% percent
+ *                  (UTC, 20261129T191500)   %w window   %% percent
  *
  * A name made from a pattern never replaces a file of another run: "-2", "-3"
  * come before the extension.  An exact name does, unless a live process
@@ -21,7 +21,11 @@ struct path_values {
 	uint32_t pid, rank;
 	const char *host, *program;
 	uint64_t start_ns;              /* epoch */
+	uint32_t window;                /* its number, from 1 */
 };
+
+/* Each window has a name of its own: %w. */
+bool path_has_window(const char *pattern);
 
 /* Returns 0 or -ENAMETOOLONG; *is_pattern if something was filled in. */
 int path_expand(const char *pattern, const struct path_values *values,

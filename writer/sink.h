@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_WRITER_SINK_H
 #define GPUTRACE_WRITER_SINK_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "writer/bytes.h"
@@ -60,8 +61,19 @@ static inline void sink_close(struct sink *sink)
  * `replace`.  The file is there from the first commit on.  NULL: *error. */
 struct sink *sink_file_create(const char *path, int replace, int *error);
 
+/* A regular file, open for reading and writing, from its begin (sink_fd.c).
+ * It is complete after sink_close(), which closes `fd` unless it was disowned.
+ * NULL: *error, and `fd` is the caller's.
+ * Context: a thread in whose table `fd` is; then the writer's. */
+struct sink *sink_fd_create(int fd, int *error);
+void sink_fd_disown(struct sink *sink);
+
 /* Compresses into `below`, which it owns.  NULL: without memory. */
 struct sink *sink_gz_create(struct sink *below);
+
+bool sink_is_gz(const struct sink *sink);
+/* Appends what is a gzip member already. */
+int sink_gz_member(struct sink *sink, const void *member, size_t len);
 
 /* Counts and drops. */
 struct sink *sink_null_create(void);

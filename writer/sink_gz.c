@@ -24,6 +24,7 @@ struct sink_gz {
 	struct libdeflate_compressor *compressor;
 	struct bytes raw;               /* not yet a member */
 	struct bytes packed;
+	size_t tail_len, tail_packed;   /* of the last commit */
 	int error;                      /* the first one */
 };
 
@@ -76,7 +77,7 @@ static int gz_commit(struct sink *sink, const void *tail, size_t len)
 	struct sink_gz *gz = (struct sink_gz *)sink;
 	const char *at = tail;
 	struct bytes members = { 0 };
-	size_t n;
+	size_t n, tail_len = len;
 	int err = gz->error;
 
 	if (!err)
@@ -90,16 +91,21 @@ static int gz_commit(struct sink *sink, const void *tail, size_t len)
 	if (!err)
 		err = members.is_cut ? -ENOMEM :
 			sink_commit(gz->below, &members);
+	gz->tail_len = tail_len;
+	gz->tail_packed = members.len;
 	bytes_fini(&members);
 	gz->error = err;
 	return err;
 }
 
-/* What is not yet compressed counts half; it shrinks to a tenth as a rule. */
+/* What is not yet compressed counts half; it shrinks to a tenth as a rule.
+ * Right behind a commit its own tail is known. */
 static uint64_t gz_size(const struct sink *sink, size_t tail_len)
 {
 	const struct sink_gz *gz = (const struct sink_gz *)sink;
 
+	if (!gz->raw.len && tail_len && tail_len == gz->tail_len)
+		return sink_size(gz->below, gz->tail_packed);
 	return sink_size(gz->below, (gz->raw.len + tail_len) / 2);
 }
 
@@ -142,4 +148,21 @@ struct sink *sink_gz_create(struct sink *below)
 		return &gz->sink;
 	free(gz);
 	return NULL;
+}
+
+bool sink_is_gz(const struct sink *sink)
+{
+	return sink->ops == &gz_ops;
+}
+
+int sink_gz_member(struct sink *sink, const void *member, size_t len)
+{
+	struct sink_gz *gz = (struct sink_gz *)sink;
+
+	if (!gz->error)
+		gz->error = append_member(gz, gz->raw.data, gz->raw.len);
+	bytes_clear(&gz->raw);
+	if (!gz->error)
+		gz->error = gz->below->ops->append(gz->below, member, len);
+	return gz->error;
 }

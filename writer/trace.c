@@ -9,6 +9,9 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "writer/output.h"
+#include "writer/path.h"
+
 /* The trace begins one second before us: what the GPU was doing at attach may
  * be told later, with earlier times. */
 #define BASE_BEFORE_NS UINT64_C(1000000000)
@@ -128,10 +131,14 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	trace->start_ns = clock_now_ns();
 	trace->base_ns = trace->start_ns - BASE_BEFORE_NS;
 	trace->last_ns = UINT64_MAX;
+	trace->stretch.arrow_ns = UINT64_MAX;
+	trace->nr_complete = window_settled();
 	identify(trace);
 	err = copy_options(&trace->options, options);
 	if (!err)
 		err = output_init(trace);
+	if (!err)
+		trace->has_own_files = path_has_window(trace->options.out);
 	if (!err)
 		err = tracks_init(&trace->tracks, trace->pid, memory);
 	if (!err)

@@ -12,6 +12,7 @@
 #include "collector/watch.h"
 #include "collector/window.h"
 #include "writer/correlate.h"
+#include "writer/file.h"
 #include "writer/json.h"
 #include "writer/names.h"
 #include "writer/objects.h"
@@ -33,11 +34,7 @@
 struct kernel_shapes;
 struct api_shapes;
 struct pending;
-struct part;
-
-struct tally {
-	uint64_t events, kernels;
-};
+struct dump;
 
 enum {
 	/* A program that opens one for each step of 1 ms: 4 s of them. */
@@ -61,17 +58,19 @@ struct trace {
 	struct bytes out;               /* events not yet in the sink */
 	struct bytes tail;
 	struct bytes scratch;
-	struct sink *sink;              /* NULL: not yet, or no more */
 	/* For tests and benchmarks: a sink that is no file. */
 	struct sink *(*open_sink)(struct trace *trace);
-	char path[4096];                /* of the part that is written */
-	char first_path[4096];
-	bool is_pattern;                /* never takes another run's place */
-	bool is_null;                   /* /dev/null: nothing is kept */
-	bool is_stopped;                /* no output any more */
-	const char *stopped_by;         /* "GPUTRACE_MAX_SIZE", or NULL */
+	struct file common, own;        /* own: of one window, or empty */
+	struct file *file;              /* the one that is written */
+	uint32_t serial;                /* grows with each file and part */
+	char last_path[4096];           /* of the last that was committed */
+	uint64_t last_bytes;
+	struct stretch stretch;         /* of `out`; its tally is unused */
+	struct dump *dump;              /* that is being written */
+	uint32_t nr_dumps;
+	uint64_t first_open_ns;         /* of all windows */
+	bool has_own_files;             /* %w: one for each window */
 	bool lacks_memory;              /* and that is said */
-	uint32_t part;                  /* of the rotated files, from 0 */
 
 	struct tracks tracks;
 	struct cpu_threads threads;
@@ -86,6 +85,11 @@ struct trace {
 	struct window windows[WINDOWS_KEPT];    /* oldest first */
 	uint32_t nr_windows, windows_seen;
 	uint64_t forgotten_ns;          /* the end of those before */
+	uint32_t nr_complete;           /* of which all is in a file */
+	struct begun {                  /* what was when the next opened */
+		struct tally made, gone;
+		uint64_t lost;
+	} begun;
 	uint32_t epoch;                 /* drain.c: of the open ranges */
 	uint32_t epoch_seen;            /* of `windows` */
 
@@ -93,15 +97,11 @@ struct trace {
 	uint32_t batch;                 /* for nest_place() */
 	uint32_t api_cycle;             /* the last in which a call came */
 	uint64_t next_arrow;
-	uint64_t nr_events, nr_kernels, nr_bytes, nr_before_launch;
+	uint64_t nr_events, nr_kernels, nr_before_launch;
 	/* output.c: of nr_events and nr_kernels, those in the sink; those in a
 	 * file as it is seen, or counted as lost; those that are in no file. */
 	struct tally offered, settled, gone;
-	struct part *parts;             /* the newest: output.c */
-	size_t tail_len;                /* of the last commit */
-	size_t tail_own;                /* where in it our own object begins */
 	bool has_said_small;            /* that max_size is too small */
-	bool has_new;                   /* since the last commit */
 	struct unfinished unfinished[UNFINISHED_MAX];
 	uint32_t nr_pauses;             /* that are in the file */
 
@@ -169,6 +169,19 @@ bool windows_hold(const struct trace *trace, uint64_t t_ns);
 
 /* ---- event.c: what all encoders share ---- */
 
+/* Each event tells its end; an arrow, or work without one, its launch. */
+static inline void event_ends(struct trace *trace, uint64_t end_ns)
+{
+	if (end_ns > trace->stretch.newest_ns)
+		trace->stretch.newest_ns = end_ns;
+}
+
+static inline void event_launched(struct trace *trace, uint64_t t_ns)
+{
+	if (t_ns < trace->stretch.arrow_ns)
+		trace->stretch.arrow_ns = t_ns;
+}
+
 /* Checks times; counts what cannot be written: without time (0, 2^63 and the
  * like), reversed, before the base, later than now. */
 bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns);
@@ -183,18 +196,6 @@ void event_end(struct trace *trace);
 /* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
-
-/* ---- output.c ---- */
-
-/* The last files by number.  Returns 0 or -ENOMEM. */
-int output_init(struct trace *trace);
-void output_fini(struct trace *trace);
-
-/* Hands what has gathered to the sink when that is worth it.  Between whole
- * events only: the file may end here and a next one begin. */
-void output_offer(struct trace *trace);
-/* Brings the visible file up to date. */
-void output_commit(struct trace *trace, bool is_last);
 
 /* ---- encode_*.c ---- */
 

@@ -11,6 +11,9 @@
 #include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
+#include "writer/dump.h"
+#include "writer/output.h"
+#include "writer/requests.h"
 #include "writer/trace.h"
 
 enum {
@@ -18,6 +21,10 @@ enum {
 	POLL_MS = 10,
 	/* No window: only leftovers come. */
 	POLL_CLOSED_MS = 100,
+	/* And after a while not even these, but for names, which are few, and
+	 * threads that come and go (thread.c wakes us where they are many). */
+	POLL_ASLEEP_MS = 60000,
+	ASLEEP_AFTER_MS = 1000,
 	/* Buffers of activities that wait before they are worked on early:
 	 * 75,000 kernels, some 30 ms of work. */
 	WAITING_MAX = 16 << 20,
@@ -30,6 +37,7 @@ static struct {
 	struct writer_summary summary;
 	_Atomic uint32_t must_finish, has_finished;
 	void (*on_finished)(void);
+	void (*_Atomic call)(void);     /* writer_call() */
 	bool is_running;
 	struct trace *trace;            /* the thread's own */
 } writer = { .lock = PTHREAD_MUTEX_INITIALIZER };
@@ -37,13 +45,14 @@ static struct {
 static void publish(const struct trace *trace)
 {
 	pthread_mutex_lock(&writer.lock);
-	if (trace->nr_bytes)
-		snprintf(writer.summary.path, sizeof(writer.summary.path),
-			 "%s", trace->path);
+	memcpy(writer.summary.path, trace->last_path,
+	       sizeof(writer.summary.path));
 	writer.summary.kernels = trace->nr_kernels - trace->gone.kernels;
 	writer.summary.kernels_gone = trace->gone.kernels;
 	writer.summary.events = trace->nr_events;
-	writer.summary.bytes = trace->nr_bytes;
+	writer.summary.bytes = trace->last_bytes;
+	writer.summary.is_recorder = trace->options.recorder_ns;
+	writer.summary.dumps = trace->nr_dumps;
 	pthread_mutex_unlock(&writer.lock);
 }
 
@@ -59,7 +68,7 @@ static void tell_own_work(struct trace *trace, uint64_t start_ns)
 	static const char name[] = "gputrace write-out";
 	struct lane *lane;
 
-	if (!trace->out.len && !trace->has_new)
+	if (!trace->out.len && !trace->file->has_new)
 		return;
 	lane = track_own(&trace->tracks, ROLE_OWN);
 	if (!lane)
@@ -86,6 +95,7 @@ static void write_out(struct trace *trace)
 struct due {
 	uint32_t flushes;
 	uint64_t written_ns;
+	uint64_t busy_ns;       /* a window was open, or not settled */
 };
 
 static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
@@ -100,6 +110,58 @@ static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
 	return true;
 }
 
+/* What is written when nothing more can come of a window, or at all. */
+static void write_rest(struct trace *trace, uint64_t start_ns, bool is_end)
+{
+	uint64_t end_ns = clock_now_ns();
+	const struct window *last;
+
+	windows_refresh(trace);
+	last = trace->nr_windows ? &trace->windows[trace->nr_windows - 1] :
+		NULL;
+	if (last && last->close_ns < end_ns)
+		end_ns = last->close_ns;
+	drain_close_ranges(trace, end_ns);
+	batch_write(trace, true);
+	pauses_write(trace, is_end);
+	tell_own_work(trace, start_ns);
+}
+
+/* Windows of which CUPTI has handed all over, and that are not yet complete in
+ * their file: the number of the last; 0: none. */
+static uint32_t settled_windows(const struct trace *trace, uint32_t epoch)
+{
+	uint32_t n = epoch / 2;
+
+	return !window_is_open(epoch) && n > trace->nr_complete &&
+		window_settled() >= n ? n : 0;
+}
+
+/*
+ * Completes them.  What is read here is theirs, unless the next one opens in
+ * this moment: then they share its file, and are complete with it.
+ */
+static bool complete_windows(struct trace *trace)
+{
+	uint64_t start_ns = clock_now_ns();
+	uint32_t epoch = window_epoch();
+	uint32_t n = settled_windows(trace, epoch);
+
+	if (!n)
+		return false;
+	(void)batch_take(trace);
+	/* Thrice: an END is carried out two sweeps after it was seen. */
+	drain_rings(trace);
+	drain_rings(trace);
+	drain_rings(trace);
+	if (window_epoch() != epoch)
+		return false;
+	write_rest(trace, start_ns, false);
+	output_windows_done(trace, n, false);
+	publish(trace);
+	return true;
+}
+
 /* The buffers are taken before the rings are read: what was pushed before a
  * call is then known when the call is seen. */
 static void look(struct trace *trace, struct due *due)
@@ -108,58 +170,96 @@ static void look(struct trace *trace, struct due *due)
 	uint64_t waiting = batch_take(trace);
 
 	drain_rings(trace);
-	if (is_due(due, flushes, trace->options.flush_ns)) {
+	if (complete_windows(trace)) {
+		due->flushes = flushes;
+		due->written_ns = clock_now_ns();
+	} else if (is_due(due, flushes, trace->options.flush_ns)) {
 		write_out(trace);
 	} else if (waiting >= WAITING_MAX || activity_is_crowded()) {
 		batch_write(trace, false);
 	}
 }
 
+/* Of a dump that was asked for, all that has come is written. */
+static void serve_dump(struct trace *trace)
+{
+	struct writer_result result = { 0 };
+	struct writer_target target;
+	struct sink *given;
+
+	if (requests_want_dump())
+		write_out(trace);
+	if (trace->options.recorder_ns) {
+		dump_work(trace);
+	} else if (requests_take_dump(&target, &given)) {
+		output_result(trace, &result);
+		requests_dumped(&result);
+	}
+	publish(trace);
+}
+
 static void finish(struct trace *trace)
 {
-	const struct window *last;
-	uint64_t start_ns = clock_now_ns(), end_ns = start_ns;
+	uint64_t start_ns = clock_now_ns();
 
 	(void)batch_take(trace);
-	/* Thrice: an END is carried out two sweeps after it was seen. */
 	drain_rings(trace);
 	drain_rings(trace);
 	drain_rings(trace);
-	windows_refresh(trace);
-	last = trace->nr_windows ? &trace->windows[trace->nr_windows - 1] :
-		NULL;
-	if (last && last->close_ns < end_ns)
-		end_ns = last->close_ns;
-	drain_close_ranges(trace, end_ns);
-	batch_write(trace, true);
-	pauses_write(trace, true);
-	tell_own_work(trace, start_ns);
-	output_commit(trace, true);
+	write_rest(trace, start_ns, true);
+	output_windows_done(trace, trace->windows_seen, true);
 	publish(trace);
+	requests_end();
+}
+
+static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
+{
+	uint32_t epoch = window_epoch();
+	uint64_t now_ns = clock_now_ns();
+
+	if (window_is_open(epoch) || window_settled() < epoch / 2)
+		due->busy_ns = now_ns;
+	if (window_is_open(epoch))
+		return POLL_MS;
+	return now_ns - due->busy_ns > ASLEEP_AFTER_MS * NS_PER_MS +
+		2 * flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
 }
 
 /* Sleeps until the next look is due, or buffers have come; false when it is
  * time to finish. */
-static bool wait_for_next(const struct due *due)
+static bool wait_for_next(const struct trace *trace, struct due *due,
+			  uint64_t flush_ns)
 {
-	uint64_t poll_ms = window_is_open(window_epoch()) ? POLL_MS :
-		POLL_CLOSED_MS;
-
 	if (!atomic_load(&writer.must_finish) &&
-	    activity_flushes() == due->flushes)
-		activity_wait(poll_ms * NS_PER_MS);
+	    activity_flushes() == due->flushes &&
+	    !settled_windows(trace, window_epoch()) && !dump_is_due(trace))
+		activity_wait(poll_ms(due, flush_ns) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
+}
+
+static void make_call(void)
+{
+	void (*call)(void) = atomic_exchange(&writer.call, NULL);
+
+	if (call)
+		call();
 }
 
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
-	struct due due = { activity_flushes(), clock_now_ns() };
+	uint64_t flush_ns = trace->options.flush_ns, now_ns = clock_now_ns();
+	struct due due = { activity_flushes(), now_ns, now_ns };
 
 	log_be_carried();
 	(void)own_thread_part_files();
-	while (wait_for_next(&due))
+	while (wait_for_next(trace, &due, flush_ns)) {
+		make_call();
 		look(trace, &due);
+		if (dump_is_due(trace))
+			serve_dump(trace);
+	}
+	dump_cancel(trace);
 	finish(trace);
 	/* Forgotten first: the child of a fork in this moment looks at it. */
 	writer.trace = NULL;
@@ -191,10 +291,13 @@ int writer_start(const struct writer_options *options)
 		atomic_store(&writer.must_finish, 0);
 		atomic_store(&writer.has_finished, 0);
 		memset(&writer.summary, 0, sizeof(writer.summary));
+		requests_begin(!file_is_dev_null(options->out),
+			       options->recorder_ns);
 		err = own_thread_start("gputrace-writer", run, trace);
 	}
 	if (err) {
 		writer.trace = NULL;
+		requests_end();
 		trace_fini(trace);
 		free(trace);
 		return err;
@@ -221,6 +324,12 @@ int writer_finish(uint64_t deadline_ns)
 	return 0;
 }
 
+void writer_call(void (*call)(void))
+{
+	atomic_store(&writer.call, call);
+	activity_wake();
+}
+
 void writer_on_finished(void (*call)(void))
 {
 	writer.on_finished = call;
@@ -236,45 +345,16 @@ void writer_summary(struct writer_summary *summary)
 void writer_forget(void)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
-	struct sink *sink = writer.trace ? writer.trace->sink : NULL;
+	struct trace *trace = writer.trace;
 
 	/* The lock may be held by a thread that is not here. */
 	writer.lock = fresh;
 	writer.is_running = false;
-	if (sink)
-		sink->ops->forget(sink);
+	if (trace) {
+		file_forget(&trace->common);
+		file_forget(&trace->own);
+	}
+	requests_forget();
 	writer.trace = NULL;
 	memset(&writer.summary, 0, sizeof(writer.summary));
-}
-
-int writer_set_target(const struct writer_target *target)
-{
-	(void)target;
-	return -ENOSYS;
-}
-
-int writer_wait_window(uint32_t n, uint64_t deadline_ns,
-		       struct writer_result *result)
-{
-	struct writer_summary summary;
-
-	while (window_settled() < n) {
-		if (clock_now_ns() >= deadline_ns)
-			return -ETIMEDOUT;
-		wait_change(&writer.has_finished, 0, NS_PER_MS);
-	}
-	memset(result, 0, sizeof(*result));
-	writer_summary(&summary);
-	snprintf(result->path, sizeof(result->path), "%s", summary.path);
-	result->kernels = summary.kernels;
-	return 0;
-}
-
-int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
-		struct writer_result *result)
-{
-	(void)target;
-	(void)deadline_ns;
-	(void)result;
-	return -ENOSYS;
 }

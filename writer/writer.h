@@ -61,12 +61,20 @@ int writer_finish(uint64_t deadline_ns);
  * writer_finish() returns.  Context: attach, once. */
 void writer_on_finished(void (*call)(void));
 
+/* Has `call` called once on the writer's thread, before its next look: a thread
+ * started there shares the writer's table of descriptors (own_thread.h).
+ * Context: attach, after writer_start(). */
+void writer_call(void (*call)(void));
+
 /* What the last line on stderr says. */
 struct writer_summary {
 	char path[4096];        /* of the last file; empty if none was made */
 	uint64_t kernels;       /* in files that are there */
 	uint64_t kernels_gone;  /* recorded, but in no file (any more) */
 	uint64_t events, bytes;
+	/* All was kept in memory, the newest of it; `path` is the last dump. */
+	bool is_recorder;
+	uint32_t dumps;
 };
 void writer_summary(struct writer_summary *summary);
 
@@ -91,19 +99,33 @@ struct writer_result {
 	uint32_t unfinished;    /* launches that never finished */
 };
 
-/* The next window that opens has a file of its own.  0 or -errno: -ENOSYS for
- * /dev/null, -EBUSY while an older window has not settled.
- * Context: any thread, before the window opens. */
+/* The next window that opens has a file of its own; NULL takes that back.
+ * 0: a descriptor is the writer's now, which closes it when the file is
+ * complete (after NULL it is the caller's again).  Or -errno: -EBUSY while a
+ * window is open or an older one is not complete (writer_wait_window()),
+ * -EINVAL for a relative path, or a descriptor that is no regular file open
+ * for reading and writing without O_APPEND, -ENOSYS for a name made from
+ * /dev/null, -ESRCH without a writer.
+ * A window that opens before the one before it is complete shares its file.
+ * Context: any thread, before the window opens; `fd` is in its table. */
 int writer_set_target(const struct writer_target *target);
 
-/* Waits until all of window `n` is in its file and that is complete.  0 or
- * -ETIMEDOUT.  Context: our own threads, not the writer's. */
+/* Waits until all of window `n` is in its file and that is complete.  What it
+ * lost, or why there is no file, is in the result; windows that shared a file
+ * before they were complete are counted together.  0, -ETIMEDOUT, or -ENOENT:
+ * it is older than the last 64, or will not be complete since the writer has
+ * ended.  Context: our own threads, not the writer's. */
 int writer_wait_window(uint32_t n, uint64_t deadline_ns,
 		       struct writer_result *result);
 
-/* Writes the flight recorder to a file of its own while recording goes on, or
- * without one brings the file up to date (target is ignored).  0, -ETIMEDOUT,
- * or -errno.  Context: our own threads, not the writer's. */
+/* Writes the flight recorder to a file of its own while recording goes on: to
+ * a path, a descriptor, or (NULL, or neither) GPUTRACE_OUT with .dN.  Without a
+ * recorder the target is ignored, its descriptor stays the caller's, and the
+ * file is brought up to date (-ENODATA: there is none yet).
+ * 0: a descriptor was closed by the writer, as after errors that are told when
+ * the dump was begun; -EBUSY (another dump), -EINVAL, -ENOSYS and -ESRCH as
+ * writer_set_target(); -ETIMEDOUT: it goes on.  Context: our own threads, not
+ * the writer's; `fd` is in their table. */
 int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
 		struct writer_result *result);
 

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What an NVTX push and pop cost the program, in three states: without an
- * injection library, with libgputrace.so loaded but no window open, and while
- * recording.  The program runs itself once for each.  A run measures bursts
- * that fit the thread's ring (128 KiB, about 112 bytes a pair), with pauses in
- * which the writer drains it, and reports the median burst.  The first pairs
- * of a burst are not counted: they pay for the core's waking up, which has
- * nothing to do with NVTX; the ring's memory stays as cold as the writer has
- * left it on its core.
+ * What an NVTX push and pop cost the program, in four states: without an
+ * injection library, with libgputrace.so loaded but no window open, with
+ * GPUTRACE_START=off where CUDA is in use, and while recording.  The program
+ * runs itself once for each.  A run measures bursts that fit the thread's ring
+ * (128 KiB, about 112 bytes a pair), with pauses in which the writer drains
+ * it, and reports the median burst.  The first pairs of a burst are not
+ * counted: they pay for the core's waking up, which has nothing to do with
+ * NVTX; the ring's memory stays as cold as the writer has left it on its core.
  *
- * The recording state needs CUDA: the real driver where there is a GPU, else
- * the simulated one beside this program.  "lost" is what the trace says was
- * lost; it must be 0, or the bursts did not record.
+ * The states with CUDA need it: the real driver where there is a GPU, else the
+ * simulated one beside this program.  "lost" is what the trace says was lost;
+ * it must be 0, or the bursts did not record.
  */
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
@@ -115,8 +115,8 @@ static void set_environment(const char *state, const char *build,
 	setenv("LD_PRELOAD", path, 1);
 	setenv("GPUTRACE_OUT", out, 1);
 	setenv("GPUTRACE_LOG", "quiet", 1);
-	setenv("GPUTRACE_START", strcmp(state, "recording") ? "profiler-api" :
-	       "now", 1);
+	setenv("GPUTRACE_START", !strcmp(state, "recording") ? "now" :
+	       !strcmp(state, "asleep") ? "off" : "profiler-api", 1);
 }
 
 /* Runs this program in one state; returns ns a pair, below 0 on failure. */
@@ -169,7 +169,7 @@ static long lost(const char *path)
 int main(int argc, char **argv)
 {
 	char build[4096], out[] = "/tmp/gputrace-bench-XXXXXX.json";
-	double bare, idle, recording;
+	double bare, idle, asleep, recording;
 	int fd;
 
 	if (argc > 1) {
@@ -184,15 +184,19 @@ int main(int argc, char **argv)
 	build_folder(build, sizeof(build));
 	bare = run("bare", build, out);
 	idle = run("idle", build, out);
+	asleep = run("asleep", build, out);
 	recording = run("recording", build, out);
 	printf("{\"name\": \"nvtx pair, no tool\", \"value\": %.2f, "
 	       "\"unit\": \"ns\", \"baseline\": %.2f}\n", bare, bare);
 	printf("{\"name\": \"nvtx pair, loaded\", \"value\": %.2f, "
 	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 25}\n",
 	       idle, bare);
+	printf("{\"name\": \"nvtx pair, asleep\", \"value\": %.2f, "
+	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 25}\n",
+	       asleep, bare);
 	printf("{\"name\": \"nvtx pair, recording\", \"value\": %.2f, "
 	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 100, "
 	       "\"lost\": %ld}\n", recording, bare, lost(out));
 	unlink(out);
-	return bare < 0 || idle < 0 || recording < 0;
+	return bare < 0 || idle < 0 || asleep < 0 || recording < 0;
 }

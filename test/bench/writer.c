@@ -10,6 +10,7 @@
 
 #include "collector/loss.h"
 #include "test/unit/scene.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 enum { KERNELS = 100000, ROUNDS = 12 };
@@ -159,7 +160,8 @@ static double measure(struct sink *(*open_sink)(struct trace *),
 		output_commit(trace, false);
 		spent_ns += cpu_ns() - start_ns;
 	}
-	bytes = trace->sink ? sink_size(trace->sink, 0) : 0;
+	bytes = trace->file->sink ?
+		sink_size(trace->file->sink, 0) : 0;
 	kernels_s = (double)trace->nr_kernels * 1e9 / (double)spent_ns;
 	*rate = (double)bytes * 1e3 / (double)spent_ns;
 	if (trace->nr_kernels != (uint64_t)KERNELS * ROUNDS)

@@ -33,6 +33,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -82,8 +83,6 @@
 	X(void *, dlerror, (void), (), NULL, 0) \
 	X(int, dladdr, (const void *a, Dl_info *b), (a, b), 0, 0) \
 	X(int, dlclose, (void *a), (a), -1, 0) \
-	X(int, setenv, (const char *a, const char *b, int c), (a, b, c), -1, \
-	  ENOMEM) \
 	X(int, gethostname, (char *a, size_t b), (a, b), -1, ENAMETOOLONG) \
 	X(int, clock_gettime, (clockid_t a, struct timespec *b), (a, b), -1, \
 	  EINVAL) \
@@ -92,6 +91,27 @@
 	X(ssize_t, getrandom, (void *a, size_t b, unsigned c), (a, b, c), -1, \
 	  ENOSYS) \
 	X(int, unshare, (int a), (a), -1, EPERM) \
+	X(int, socket, (int a, int b, int c), (a, b, c), -1, EMFILE) \
+	X(int, bind, (int a, const void *b, socklen_t c), (a, b, c), -1, \
+	  EADDRINUSE) \
+	X(int, listen, (int a, int b), (a, b), -1, EADDRINUSE) \
+	X(int, connect, (int a, const void *b, socklen_t c), (a, b, c), -1, \
+	  EACCES) \
+	X(int, accept4, (int a, void *b, socklen_t *c, int d), (a, b, c, d), \
+	  -1, EMFILE) \
+	X(ssize_t, recvmsg, (int a, struct msghdr *b, int c), (a, b, c), -1, \
+	  ECONNRESET) \
+	X(ssize_t, send, (int a, const void *b, size_t c, int d), \
+	  (a, b, c, d), -1, EPIPE) \
+	X(int, getsockopt, (int a, int b, int c, void *d, socklen_t *e), \
+	  (a, b, c, d, e), -1, EBADF) \
+	X(int, fcntl, (int a, int b, long c), (a, b, c), -1, EBADF) \
+	X(int, mkdir, (const char *a, mode_t b), (a, b), -1, EACCES) \
+	X(int, chmod, (const char *a, mode_t b), (a, b), -1, EPERM) \
+	X(int, fchmodat, (int a, const char *b, mode_t c, int d), \
+	  (a, b, c, d), -1, EPERM) \
+	X(int, unlinkat, (int a, const char *b, int c), (a, b, c), -1, \
+	  EACCES) \
 	X(int, getrlimit, (int a, struct rlimit *b), (a, b), -1, EINVAL) \
 	X(int, poll, (struct pollfd *a, nfds_t b, int c), (a, b, c), -1, \
 	  EINTR) \
@@ -101,6 +121,8 @@
 	  (a, b, c, d, e), -1, EINVAL) \
 	X(long, syscall, (long a, long b, long c, long d, long e, long f, \
 	  long g), (a, b, c, d, e, f, g), -1, ENOSYS) \
+	X(int, sigaction, (int a, const struct sigaction *b, \
+	  struct sigaction *c), (a, b, c), -1, EINVAL) \
 	X(int, sigpending, (sigset_t *a), (a), -1, EFAULT) \
 	X(int, sigtimedwait, (const sigset_t *a, siginfo_t *b, \
 	  const struct timespec *c), (a, b, c), -1, EINTR) \
@@ -124,13 +146,15 @@
 /* What cannot fail, has no result that tells, or fails by a fault of ours. */
 static const char *const sure[] = {
 	"__ctype_b_loc", "__environ", "environ", "__errno_location",
-	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "getpid",
+	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "geteuid", "getpid",
 	"free", "gettimeofday", "globfree", "fnmatch", "qsort", "qsort_r", "strtoul", "strtol",
-	"strtoull", "dirfd",
+	"strtoull", "dirfd", "dl_iterate_phdr",
 	"bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
-	"strcpy", "strcspn", "strlen", "strncasecmp", "strncmp", "strnlen",
-	"strrchr", "strspn", "strstr", "snprintf", "sprintf", "vsnprintf",
+	"strcpy", "strcspn", "strerror", "strlen", "strncasecmp", "strncmp", "strnlen",
+	"strrchr", "strspn", "strstr", "snprintf", "sprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",
+	"__libc_current_sigrtmin", "__libc_current_sigrtmax",
+	"pthread_self", "strerror", "vsnprintf",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
 	"pthread_testcancel",

@@ -41,7 +41,7 @@ Fault = collections.namedtuple("Fault", "scene name nth stays code",
 LEFTOVER = re.compile(r"\..*\.gputrace-twin2?")
 MAY_LEAVE = {"unlink", "__cxa_atexit", "files", "syscall", "memory"}
 # Before main nothing is said: the process may well be one without CUDA.
-SPEECHLESS = {"setenv", "realpath", "dladdr"}
+SPEECHLESS = {"realpath", "dladdr"}
 
 # What each scene is for: the plain way; patterns, gz, rotation, threads,
 # memory; windows and a log file; a program without CUDA; no CUPTI.

@@ -6,6 +6,26 @@
 #include "inject/settings.h"
 #include "test/fuzz/fuzz.h"
 
+/* What has parts has all of them. */
+static void parts(const struct setting *setting, const char *value)
+{
+	struct setting_mark mark;
+	struct setting_schedule schedule;
+	const char *end = value + strlen(value);
+	uint64_t start = setting->kind == KIND_START ?
+		setting_number(setting, value) : START_NOW;
+
+	if (*value && (setting->kind == KIND_MARK || start == START_NVTX)) {
+		setting_mark(value, &mark);
+		MUST(mark.name_len && mark.name + mark.name_len <= end);
+		MUST(!mark.domain || mark.domain + mark.domain_len == end);
+	}
+	if (start == START_DELAY)
+		MUST(setting_delay_ns(value));
+	if (*value && setting->kind == KIND_SCHEDULE)
+		MUST(setting_schedule(value, &schedule) && schedule.active);
+}
+
 static void one(const struct setting *setting, const char *value)
 {
 	size_t room = strlen(value) % 200 + 1;
@@ -16,13 +36,17 @@ static void one(const struct setting *setting, const char *value)
 	memset(why, 'x', room);
 	if (setting_check(setting, value, why, room)) {
 		MUST(memchr(why, 0, room));
-	} else if (setting->kind != KIND_TEXT && setting->kind != KIND_GLOBS) {
+	} else {
 		number = setting_number(setting, value);
 		MUST(number == setting_number(setting, value));
-		if (setting->kind <= KIND_COUNT)
+		if (!*value || setting->kind < KIND_SIZE)
+			MUST(number == 0);
+		else if (setting->kind < KIND_SIGNAL)
 			MUST(number > 0 && number <= UINT64_MAX / 2);
 		else
-			MUST(number < 16);
+			MUST(number < (setting->kind == KIND_SIGNAL ? 65 :
+				       16));
+		parts(setting, value);
 	}
 	free(why);
 }

@@ -13,6 +13,7 @@
 #include "collector/pool.h"
 #include "collector/thread.h"
 #include "test/fuzz/cupti.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 enum { TEXTS_MAX = 64, COMMITS_MAX = 4, STARTED_MAX = 16 };
@@ -79,7 +80,8 @@ static struct sink *open_memory(struct trace *trace)
 
 	MUST(memory);
 	memory->sink.ops = &ops;
-	snprintf(trace->path, sizeof(trace->path), "/a/part%u", trace->part);
+	snprintf(trace->file->path, sizeof(trace->file->path), "/a/part%u",
+		 trace->file->part);
 	return &memory->sink;
 }
 

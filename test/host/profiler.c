@@ -7,6 +7,7 @@
  *	profiler [--sessions N] [--kernels K] [--running-ms M] [--own-clock]
  *	         [--zeroed] [--no-flush] [--no-register] [--threads N]
  *	         [--exit-inside] [--windows] [--flush-beside]
+ *	         [--cancel] [--disable-inside] [--exit-at-stop]
  *
  * Outside a session "silu" kernels are launched, inside "argmax".  With M a
  * kernel ("flash") of that time is in flight when each session begins; with
@@ -15,6 +16,10 @@
  * With --flush-beside a thread of the profiler asks for buffers all the time.
  * With --windows a window of cuProfilerStart ends inside each session, and the
  * next begins there.
+ *
+ * With --cancel that thread is cancelled, and another begins, at each session.
+ * With --disable-inside the profiler's callback turns a kind off.
+ * With --exit-at-stop the program ends as soon as its last window is closed.
  *
  * Counts what its buffers hold, and what must not happen: buffers that it did
  * not give, times outside of its session, calls without their thread.
@@ -40,7 +45,7 @@
 
 static long nr_sessions = 1, nr_kernels = 50, running_ms, nr_threads;
 static int own_clock, zeroed, no_flush, no_register, exit_inside, windows,
-	flush_beside;
+	flush_beside, cancel, disable_inside, exit_at_stop;
 static struct gpu gpu;
 static _Atomic(uint8_t *) buffers[MAX_BUFFERS];
 static uint64_t begin, end;             /* of the session, by its clock */
@@ -147,6 +152,8 @@ static void CUPTIAPI completed(CUcontext context, uint32_t stream,
 		return;
 	}
 	TALLY("profiler", "buffers", valid != 0);
+	if (disable_inside)
+		CUPTI(cuptiActivityDisable, CUPTI_ACTIVITY_KIND_MEMCPY);
 	/* Read at the end of the session, as there: its end must be known. */
 	*(size_t *)(void *)(buffer + BUFFER_SIZE - 16) = valid;
 	for (int i = 0; i < MAX_BUFFERS; i++) {
@@ -273,6 +280,26 @@ static void *flush_often(void *argument)
 	return argument;
 }
 
+/* Anywhere: CUPTI's locks are its own affair, ours must not be held here. */
+static void *be_cancelled(void *argument)
+{
+	for (;;) {
+		(void)cuptiActivityFlushAll(0);
+		pthread_testcancel();
+	}
+	return argument;
+}
+
+static void cancel_a_flush(void)
+{
+	pthread_t flusher;
+
+	pthread_create(&flusher, NULL, be_cancelled, NULL);
+	usleep(2000);
+	pthread_cancel(flusher);
+	pthread_join(flusher, NULL);
+}
+
 static void run(void)
 {
 	pthread_t threads[64], flusher;
@@ -288,6 +315,8 @@ static void run(void)
 		pthread_create(&flusher, NULL, flush_often, NULL);
 	launch(KERNEL_SILU, "outside");
 	for (i = 0; i < nr_sessions; i++) {
+		if (cancel)
+			cancel_a_flush();
 		session((int)i, stream);
 		/* One that left its buffers with CUPTI is waited for. */
 		usleep(no_flush ? 1500000 : 0);
@@ -298,6 +327,10 @@ static void run(void)
 		pthread_join(flusher, NULL);
 	for (i = 0; i < nr_threads && i < 64; i++)
 		pthread_join(threads[i], NULL);
+	if (exit_at_stop) {
+		CU(cuProfilerStop);
+		exit(EXIT_SUCCESS);
+	}
 	CU(cuCtxSynchronize);
 }
 
@@ -311,7 +344,10 @@ int main(int argc, char **argv)
 		{ "no-register", 0, &no_register, 1 },
 		{ "exit-inside", 0, &exit_inside, 1 },
 		{ "windows", 0, &windows, 1 },
-		{ "flush-beside", 0, &flush_beside, 1 }, { NULL, 0, NULL, 0 },
+		{ "flush-beside", 0, &flush_beside, 1 },
+		{ "cancel", 0, &cancel, 1 },
+		{ "disable-inside", 0, &disable_inside, 1 },
+		{ "exit-at-stop", 0, &exit_at_stop, 1 }, { NULL, 0, NULL, 0 },
 	};
 	int option;
 

@@ -11,6 +11,7 @@ Prints a line of JSON for each figure; status 1 if one misses its bound.
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -87,11 +88,10 @@ def tell(name, seconds, samples, did, said):
            max(later) < BUFFER_MB)
     figure(name + "/growth", round(growth, 1), "MB", GROWTH_MB,
            growth <= GROWTH_MB)
-    lost = {}
-    for line in said.splitlines():
-        if "lost: " in line:
-            cause, count = line.split("lost: ")[1].rsplit(": ", 1)
-            lost[cause] = int(count)
+    causes = re.search(r" lost(?: in all)? \((.*)\)$", said, re.M)
+    lost = {cause: int(count) for cause, count in
+            (part.rsplit(" ", 1) for part in causes[1].split(", "))} \
+        if causes else {}
     rotated = lost.pop("events in files rotated away", 0)
     figure(name + "/lost", sum(lost.values()), "records", 0,
            not sum(lost.values()))

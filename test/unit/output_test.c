@@ -14,6 +14,7 @@
 #include "collector/loss.h"
 #include "test/check.h"
 #include "test/unit/scene.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 static char folder[256];

@@ -9,6 +9,7 @@
 
 #include "test/check.h"
 #include "test/unit/scene.h"
+#include "writer/output.h"
 #include "writer/trace.h"
 
 #define US UINT64_C(1000)

@@ -2,6 +2,7 @@
 /* Settings: what is accepted, what it means, what is refused with a reason. */
 #include "inject/settings.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include "test/check.h"
@@ -45,6 +46,8 @@ static void test_bad_numbers(void)
 		CHECK(check(SETTING_BUFFER, bad[i]) < 0 && why[0]);
 	}
 	CHECK(check(SETTING_FLUSH, "1h") < 0);
+	CHECK(check(SETTING_FLUSH, "") < 0);
+	CHECK_EQ(number(SETTING_DURATION, ""), 0);
 }
 
 static void test_words(void)
@@ -62,6 +65,57 @@ static void test_words(void)
 	CHECK_EQ(check(SETTING_KERNELS, ""), 0);
 }
 
+static void test_starts(void)
+{
+	static const char *const bad[] = { "tomorrow", "now:", "nvtx", "nvtx:",
+		"nvtx:@d", "nvtx:a@", "delay", "delay:", "delay:x", "off:1" };
+	struct setting_mark mark;
+
+	CHECK_EQ(number(SETTING_START, "nvtx:step 1"), START_NVTX);
+	setting_mark("nvtx:step 1", &mark);
+	CHECK(mark.name_len == 6 && !memcmp(mark.name, "step 1", 6));
+	CHECK(!mark.domain);
+	CHECK_EQ(number(SETTING_START, "nvtx:a@b:c@d"), START_NVTX);
+	setting_mark("nvtx:a@b:c@d", &mark);
+	CHECK(mark.name_len == 5 && !memcmp(mark.name, "a@b:c", 5));
+	CHECK(mark.domain_len == 1 && *mark.domain == 'd');
+	CHECK_EQ(number(SETTING_START, "delay:1.5s"), START_DELAY);
+	CHECK_EQ(setting_delay_ns("delay:1.5s"), 1500000000);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(check(SETTING_START, bad[i]) < 0 && why[0]);
+	CHECK(check(SETTING_DUMP_ON, "slow") < 0);
+	CHECK_EQ(check(SETTING_DUMP_ON, "nvtx:slow"), 0);
+}
+
+static void test_schedules(void)
+{
+	static const char *const bad[] = { "active=0", "wait=1", "wait=1,", "3",
+		"active=3,,wait=1", "active=3,active=2", "active=-1", "active=",
+		"active=3,skip=1", "active=12345678901" };
+	struct setting_schedule s;
+
+	CHECK(setting_schedule("wait=1,warmup=2,active=3,repeat=4", &s));
+	CHECK(s.wait == 1 && s.warmup == 2 && s.active == 3 && s.repeat == 4);
+	CHECK(setting_schedule("active=3", &s));
+	CHECK(s.wait == 0 && s.warmup == 0 && s.repeat == 0);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(check(SETTING_SCHEDULE, bad[i]) < 0 && why[0]);
+}
+
+static void test_signals(void)
+{
+	static const char *const bad[] = { "KILL", "SEGV", "TERM", "usr2", "12",
+		"RTMIN+", "RTMIN-1", "RTMIN+99", "RTMAX+1", "SIG", "USR3" };
+
+	CHECK_EQ(number(SETTING_SIGNAL, "USR2"), SIGUSR2);
+	CHECK_EQ(number(SETTING_SIGNAL, "SIGUSR1"), SIGUSR1);
+	CHECK_EQ(number(SETTING_SIGNAL, "RTMIN+3"), (uint64_t)SIGRTMIN + 3);
+	CHECK_EQ(number(SETTING_SIGNAL, "SIGRTMAX-1"), (uint64_t)SIGRTMAX - 1);
+	CHECK_EQ(number(SETTING_SIGNAL, ""), 0);
+	for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+		CHECK(check(SETTING_SIGNAL, bad[i]) < 0 && why[0]);
+}
+
 /* Each default passes its own check. */
 static void test_defaults(void)
 {
@@ -75,6 +129,9 @@ int main(void)
 	test_numbers();
 	test_bad_numbers();
 	test_words();
+	test_starts();
+	test_schedules();
+	test_signals();
 	test_defaults();
 	return check_result();
 }

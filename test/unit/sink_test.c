@@ -4,6 +4,10 @@
  * byte count, full disks, names that are taken, folders that vanish,
  * descriptors that the program closes.  What is seen must be a whole document
  * (begin, lines in order, tail), plain and gz alike.
+ *
+ * Not of sink_fd.c: a file that is known by its descriptor alone has no name
+ * for a twin, so its tail is written in place, and it is whole only when it is
+ * closed.  window_file_test.c has it.
  */
 #include <errno.h>
 #include <fcntl.h>

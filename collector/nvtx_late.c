@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/nvtx_late.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collector/nvtx.h"
+#include "collector/nvtx_record.h"
+#include "collector/wait.h"
+
+enum { STATE_WORD = 0, CALLBACKS_WORD = 1, VERSION_WORD = 3, FIRST_SLOT = 6 };
+enum { CALLBACKS_SIZE = 16, VERSION_SIZE = 24 };
+enum { IS_FRESH = 0, IS_STARTED = 1, IS_COMPLETE = 2 };
+
+/* The first module has 15 functions; all modules of NVTX 3 up to CUDA 13 have
+ * 64, and their tables 76 words.  Three times that is room for more. */
+enum { NR_CORE = 15, WORDS_MAX = 512, TABLE_MAX = 64 };
+
+/* A pass: some 0.1 ms, in which nobody can load or unload a library. */
+#define PASS_BYTES (1u << 20)
+
+/* In all.  PyTorch's libraries have some 10 MiB of such memory. */
+#define ALL_BYTES (256u << 20)
+
+/* A first call lasts as long as the load of a library. */
+enum { BUSY_LOOKS = 50 };
+#define BUSY_WAIT_NS 20000000u
+
+#define PAGE 4096u      /* or a part of one, where they are larger */
+
+/* What we look at is the program's, which writes to it meanwhile, and where
+ * the sanitizers see red zones. */
+#define FOREIGN __attribute__((no_sanitize("address", "thread", "undefined")))
+
+/* The kernel copies 8 bytes from there and then finds that the request makes
+ * no sense: the most ordinary call that tells, and no filter of system calls
+ * minds. */
+static bool is_readable(uintptr_t address)
+{
+	return syscall(SYS_rt_sigprocmask, ~0, (const void *)address, NULL,
+		       sizeof(uint64_t)) == 0 || errno != EFAULT;
+}
+
+static bool is_code(const struct dl_phdr_info *module, uint64_t address)
+{
+	for (size_t i = 0; i < module->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+		uint64_t offset = address - (module->dlpi_addr +
+					     part->p_vaddr);
+
+		if (part->p_type == PT_LOAD && part->p_flags & PF_X &&
+		    offset < part->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+/* ---- One structure ---- */
+
+struct user {
+	const uint64_t *words;
+	size_t nr;              /* that can be read from there on */
+	size_t table;           /* the word at which the first table begins */
+};
+
+/* NULL, the addresses of the first 15 slots, NULL. */
+FOREIGN static bool is_table(const struct user *user, size_t at)
+{
+	uint64_t slot = (uintptr_t)&user->words[FIRST_SLOT];
+
+	if (user->words[at] || user->words[at + NR_CORE + 1])
+		return false;
+	for (size_t i = 0; i < NR_CORE; i++)
+		if (user->words[at + 1 + i] != slot + i * sizeof slot)
+			return false;
+	return true;
+}
+
+FOREIGN static bool is_user(struct user *user,
+			    const struct dl_phdr_info *module)
+{
+	const uint64_t *words = user->words;
+	size_t last = user->nr < WORDS_MAX ? user->nr : WORDS_MAX;
+
+	if ((uint32_t)words[STATE_WORD] > IS_COMPLETE ||
+	    !is_code(module, words[CALLBACKS_WORD + 1]) ||
+	    !is_code(module, words[VERSION_WORD + 2]))
+		return false;
+	for (size_t at = FIRST_SLOT + NR_CORE; at + NR_CORE + 2 <= last; at++)
+		if (is_table(user, at)) {
+			user->table = at;
+			return true;
+		}
+	return false;
+}
+
+FOREIGN static bool is_unused(const struct user *user)
+{
+	for (size_t at = FIRST_SLOT; at < user->table; at++)
+		if (user->words[at])
+			return false;
+	return true;
+}
+
+/* Does what its own function says agree with what we see?  Tables lie behind
+ * the first, and lead to slots before it. */
+FOREIGN static bool is_sound(const struct user *user)
+{
+	int (*tables)(uint32_t module, void ****table, uint32_t *size) =
+		(void *)user->words[CALLBACKS_WORD + 1];
+	uintptr_t slots = (uintptr_t)&user->words[FIRST_SLOT];
+	uintptr_t first = (uintptr_t)&user->words[user->table];
+	uintptr_t end = (uintptr_t)&user->words[user->nr];
+	void ***table;
+	uint32_t nr;
+
+	if (!tables(1, &table, &nr) || (uintptr_t)table != first)
+		return false;
+	for (uint32_t module = 1; module <= 6; module++) {
+		if (!tables(module, &table, &nr))
+			continue;
+		if ((uintptr_t)table < first || nr > TABLE_MAX ||
+		    (uintptr_t)(table + nr) > end)
+			return false;
+		for (uint32_t i = 1; i < nr; i++)
+			if (table[i] && ((uintptr_t)table[i] < slots ||
+					 (uintptr_t)table[i] >= first))
+				return false;
+	}
+	return true;
+}
+
+FOREIGN static void take(struct nvtx_late *late, const struct user *user)
+{
+	uint32_t state = __atomic_load_n((const uint32_t *)user->words,
+					 __ATOMIC_ACQUIRE);
+
+	if (state == IS_STARTED)
+		late->busy++;
+	else if (state == IS_COMPLETE && !is_unused(user))
+		late->taken++;
+	else if (state == IS_COMPLETE && is_sound(user)) {
+		nvtx_fill(&user->words[CALLBACKS_WORD],
+			  &user->words[VERSION_WORD]);
+		late->filled++;
+	}
+}
+
+/* ---- One module ---- */
+
+/* Words that can be read from `at` on, of the structure that may begin there;
+ * the pages before `known` can. */
+static size_t readable_words(uintptr_t at, uintptr_t known, uintptr_t end)
+{
+	uintptr_t want = at + WORDS_MAX * sizeof(uint64_t);
+
+	while (known < want && known < end && is_readable(known))
+		known += PAGE;
+	want = known < want ? known : want;
+	return ((want < end ? want : end) - at) / sizeof(uint64_t);
+}
+
+/* [at, stop) can be read; what begins in it may go on up to end. */
+FOREIGN static void look_at_page(struct nvtx_late *late,
+				 const struct dl_phdr_info *module,
+				 uintptr_t at, uintptr_t stop, uintptr_t end)
+{
+	for (; at < stop; at += sizeof(uint64_t)) {
+		const uint64_t *words = (const uint64_t *)at;
+		struct user user = { .words = words };
+
+		if (end - at < (FIRST_SLOT + 2 * NR_CORE) * sizeof *words)
+			return;
+		/* The size is the rarest; the others may lie on a page that
+		 * was not tried yet. */
+		if (stop - at > CALLBACKS_WORD * sizeof *words &&
+		    words[CALLBACKS_WORD] != CALLBACKS_SIZE)
+			continue;
+		user.nr = readable_words(at, stop, end);
+		if (user.nr > FIRST_SLOT &&
+		    words[CALLBACKS_WORD] == CALLBACKS_SIZE &&
+		    words[VERSION_WORD] == VERSION_SIZE &&
+		    words[VERSION_WORD + 1] == NVTX_VERSION &&
+		    is_user(&user, module))
+			take(late, &user);
+	}
+}
+
+static uintptr_t min(uintptr_t a, uintptr_t b)
+{
+	return a < b ? a : b;
+}
+
+/* False: the pass is over before the part is. */
+static bool look_at_part(struct nvtx_late *late,
+			 const struct dl_phdr_info *module,
+			 uintptr_t start, uintptr_t end)
+{
+	uintptr_t at = start > late->resume ? start : late->resume, stop;
+
+	for (; at < end; at = stop) {
+		if (!late->left) {
+			late->resume = at;
+			return false;
+		}
+		stop = min((at | (PAGE - 1)) + 1, end);
+		late->left -= min(late->left, stop - at);
+		if (is_readable(at))
+			look_at_page(late, module, at, stop, end);
+	}
+	return true;
+}
+
+bool nvtx_late_look(struct nvtx_late *late, const struct dl_phdr_info *module)
+{
+	for (size_t i = 0; i < module->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
+		uintptr_t start = module->dlpi_addr + part->p_vaddr;
+		uintptr_t end = start + part->p_filesz;
+
+		if (part->p_type != PT_LOAD || !(part->p_flags & PF_W))
+			continue;
+		if (!look_at_part(late, module, (start + 7) & ~(uintptr_t)7,
+				  end & ~(uintptr_t)7))
+			return false;
+	}
+	return true;
+}
+
+/* ---- All of them ---- */
+
+/* Numbers of modules change when one before them is unloaded: from the first
+ * one again, then. */
+static int look_at_next(struct dl_phdr_info *module, size_t size, void *late_)
+{
+	struct nvtx_late *late = late_;
+
+	(void)size;
+	if (late->removed != module->dlpi_subs) {
+		late->removed = module->dlpi_subs;
+		late->module = 0;
+		late->resume = 0;
+	}
+	if (late->seen++ < late->module)
+		return 0;
+	if (!nvtx_late_look(late, module))
+		return 1;
+	late->module++;
+	late->resume = 0;
+	return 0;
+}
+
+static void look_at_all(struct nvtx_late *late)
+{
+	size_t bytes = 0;
+
+	*late = (struct nvtx_late){ 0 };
+	do {
+		late->seen = 0;
+		late->left = PASS_BYTES;
+		bytes += PASS_BYTES;
+	} while (dl_iterate_phdr(look_at_next, late) && bytes < ALL_BYTES);
+}
+
+unsigned int nvtx_late_attach(void)
+{
+	static _Atomic uint32_t never;
+	unsigned int filled = 0;
+	struct nvtx_late late;
+	int looks = BUSY_LOOKS;
+
+	/* The variable was set before: a user whose first call has not begun
+	 * by what we read finds it. */
+	atomic_thread_fence(memory_order_seq_cst);
+	do {
+		look_at_all(&late);
+		filled += late.filled;
+		if (late.busy)
+			wait_change(&never, 0, BUSY_WAIT_NS);
+	} while (late.busy && --looks);
+	return filled;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: MIT */
+#include "inject/control_folder.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "writer/path.h"
+
+static char allowed[PATH_MAX];          /* "": not known */
+
+/* %n and %t are the writer's alone to know. */
+static int has_unknown(const char *pattern)
+{
+	for (; *pattern; pattern++) {
+		if (*pattern != '%')
+			continue;
+		pattern++;
+		if (*pattern == 'n' || *pattern == 't')
+			return 1;
+		if (!*pattern)
+			break;
+	}
+	return 0;
+}
+
+void control_folder_init(const char *out, uint32_t rank)
+{
+	char host[256] = "unknown", expanded[PATH_MAX];
+	struct path_values values = {
+		.pid = (uint32_t)getpid(), .rank = rank, .host = host,
+		.program = "",
+	};
+	const char *slash = strrchr(out, '/');
+	char folder[PATH_MAX];
+	bool is_pattern;
+
+	snprintf(folder, sizeof folder, "%.*s",
+		 slash ? (int)(slash - out) + 1 : 1, slash ? out : ".");
+	if (gethostname(host, sizeof host - 1))
+		snprintf(host, sizeof host, "unknown");
+	/* The program may go to another folder later. */
+	if (has_unknown(folder) ||
+	    path_expand(folder, &values, expanded, sizeof expanded,
+			&is_pattern) || !realpath(expanded, allowed))
+		allowed[0] = 0;
+}
+
+static int refuse(char *why, size_t size, const char *path, const char *what)
+{
+	snprintf(why, size, "%s: %s%s; pass a descriptor (fd=1) for files "
+		 "elsewhere", path, what, allowed);
+	return -EACCES;
+}
+
+/* What is there already must be a file, or the writer would follow it. */
+static int is_free(const char *path)
+{
+	struct stat st;
+
+	return lstat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode);
+}
+
+static int is_inside(const char *folder)
+{
+	size_t len = strlen(allowed);
+
+	return !strncmp(folder, allowed, len) &&
+		(!folder[len] || folder[len] == '/' || len == 1);
+}
+
+int control_folder_resolve(const char *path, char *resolved, size_t size,
+			   char *why, size_t why_size)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+	char folder[PATH_MAX], real[PATH_MAX];
+
+	if (!allowed[0])
+		return refuse(why, why_size, path, "the folder of GPUTRACE_OUT "
+			      "was not there, or is not known");
+	if (!*name || !strcmp(name, ".") || !strcmp(name, ".."))
+		return refuse(why, why_size, path, "not the name of a file");
+	if (slash && *path != '/')
+		return refuse(why, why_size, path, "neither absolute nor the "
+			      "name of a file in ");
+	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1
+		 : (int)strlen(allowed), slash ? path : allowed);
+	if (!realpath(folder, real) || !is_inside(real))
+		return refuse(why, why_size, path, "not in ");
+	if ((size_t)snprintf(resolved, size, "%s/%s", real[1] ? real : "",
+			     name) >= size)
+		return refuse(why, why_size, path, "too long: ");
+	return is_free(resolved) ? 0 :
+		refuse(why, why_size, path, "there is something that is not "
+		       "a file of ");
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#include "inject/late.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "collector/log.h"
+#include "collector/nvtx_late.h"
+#include "collector/own_thread.h"
+#include "collector/wait.h"
+#include "inject/arm.h"
+#include "inject/attach.h"
+#include "inject/brought.h"
+
+/* From the load to the call that brings the settings: a debugger stops and
+ * continues the process some times.  Looks are LOOK_NS apart. */
+enum { SETTINGS_LOOKS = 100 };
+
+/* A driver that does not say at once whether it is in use is in cuInit. */
+#define ANSWER_WAIT_NS 1000000000u
+
+/* cuInit took 0.3 s on an H200, and takes some seconds with many GPUs that
+ * sleep; how long, and how often, we look on. */
+enum { LOOKS = 500 };
+#define LOOK_NS 20000000u
+
+static _Atomic uint32_t has_answer, has_settings, never;
+static bool is_late, is_brought;
+static int (*driver_init)(unsigned int flags);
+static int (*driver_count)(int *count);
+
+bool late_claim_attach(void)
+{
+	static atomic_flag is_claimed = ATOMIC_FLAG_INIT;
+
+	return !atomic_flag_test_and_set(&is_claimed);
+}
+
+/* ---- Users of NVTX ---- */
+
+static void pick_up(void)
+{
+	static atomic_flag is_done = ATOMIC_FLAG_INIT;
+	unsigned int nr;
+
+	if (atomic_flag_test_and_set(&is_done) || !attach_nvtx())
+		return;
+	nr = nvtx_late_attach();
+	if (nr)
+		log_line(LOG_INFO, "NVTX: %u programs or libraries that used "
+			 "it before", nr);
+}
+
+static void *run_pick_up(void *argument)
+{
+	(void)argument;
+	pick_up();
+	return NULL;
+}
+
+void late_pick_up(void)
+{
+	if (is_late)
+		own_thread_start("gputrace-nvtx", run_pick_up, NULL);
+}
+
+/* ---- The thread ---- */
+
+void late_have_settings(void)
+{
+	wait_wake(&has_settings);
+}
+
+static void wait_for_settings(void)
+{
+	for (int i = 0; i < SETTINGS_LOOKS && !atomic_load(&has_settings); i++)
+		wait_change(&has_settings, 0, LOOK_NS);
+}
+
+/* 3, CUDA_ERROR_NOT_INITIALIZED, before cuInit. */
+static bool is_in_use(void)
+{
+	int count;
+
+	return driver_count && driver_count(&count) == 0;
+}
+
+static void find_driver(void)
+{
+	void *driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
+
+	if (!driver)
+		return;
+	driver_init = (int (*)(unsigned int))dlsym(driver, "cuInit");
+	driver_count = (int (*)(int *))dlsym(driver, "cuDeviceGetCount");
+}
+
+static bool look_on(void)
+{
+	for (int i = 0; i < LOOKS && !is_in_use(); i++)
+		wait_change(&never, 0, LOOK_NS);
+	return is_in_use();
+}
+
+/* Until the answer is there the constructor holds the loader's lock. */
+static void *come_late(void *argument)
+{
+	bool in_use;
+
+	(void)argument;
+	if (is_brought) {
+		wait_for_settings();
+		arm(ARM_NVTX);
+	}
+	in_use = is_in_use();
+	if (!in_use)
+		arm(ARM_CUDA);
+	wait_wake(&has_answer);
+	if (!in_use && (!driver_count || !look_on()))
+		return NULL;
+	/* Whoever is in it is through after that; else it does nothing. */
+	if (driver_init)
+		driver_init(0);
+	pick_up();
+	if (late_claim_attach())
+		attach(ATTACH_LATE);
+	return NULL;
+}
+
+/* ---- The constructor ---- */
+
+/* A debugger has this thread; one outside of our PID namespace is not seen. */
+static bool is_debugged(void)
+{
+	char text[4096];
+	const char *line;
+	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	line = strstr(text, "\nTracerPid:\t");
+	return line && line[12] != '0';
+}
+
+void late_load(void)
+{
+	is_late = true;
+	is_brought = brought_by_command() || is_debugged();
+	find_driver();
+	if (!is_brought)
+		arm(ARM_NVTX);
+	if ((is_brought || driver_count) &&
+	    !own_thread_start("gputrace-attach", come_late, NULL)) {
+		if (!is_brought)
+			wait_change(&has_answer, 0, ANSWER_WAIT_NS);
+		return;
+	}
+	arm(ARM_NVTX);
+	arm(ARM_CUDA);
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/control_choose.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "inject/settings.h"
+#include "tools/gputrace.h"
+
+/* Linux's largest pid, 2^22. */
+#define PID_MAX_LIMIT 4194304
+#define NS_PER_S UINT64_C(1000000000)
+
+/* ---- Which ---- */
+
+static int find(const struct options *o, const char *match,
+		struct chosen *chosen)
+{
+	struct target_choice choice = {
+		.nr_pids = (size_t)o->nr_operands, .match = match,
+		.reachable = true,
+	};
+	long *pids = calloc((size_t)o->nr_operands + 1, sizeof(*pids));
+	int status = STATUS_DONE, error;
+
+	if (!pids)
+		return complain("out of memory");
+	for (int i = 0; i < o->nr_operands && !status; i++) {
+		pids[i] = options_number(o->argv[i + 1], PID_MAX_LIMIT);
+		if (pids[i] <= 0)
+			status = options_usage(o, "not a PID: %s",
+					       o->argv[i + 1]);
+	}
+	choice.pids = pids;
+	if (!status) {
+		error = targets_find(&chosen->machine, &choice, NULL,
+				     &chosen->found);
+		if (error)
+			status = complain("%s: %s", o->command,
+					  strerror(-error));
+	}
+	free(pids);
+	return status;
+}
+
+/* Only those stay whose sockets are open. */
+static int open_all(const struct options *o, bool all_or_none,
+		    struct chosen *chosen)
+{
+	struct targets *found = &chosen->found;
+	int status = STATUS_DONE;
+	char why[PATH_MAX + 256];
+	size_t nr = 0;
+
+	chosen->control = calloc(found->nr + 1, sizeof(*chosen->control));
+	if (!chosen->control)
+		return complain("out of memory");
+	for (size_t i = 0; i < found->nr; i++) {
+		if (control_open(&chosen->control[nr], &chosen->machine,
+				 &found->target[i], why, sizeof(why)))
+			status = complain("%s: %s", o->command, why);
+		else
+			found->target[nr++] = found->target[i];
+	}
+	found->nr = nr;
+	if (!nr && !status)
+		status = complain("%s: no such process ('gputrace ps' lists "
+				  "them)", o->command);
+	if (o->nr_operands)
+		chosen->status = status;
+	return nr && !(o->nr_operands && all_or_none) ? STATUS_DONE : status;
+}
+
+int control_choose(const struct options *o, const struct choice *choice,
+		   struct chosen *chosen)
+{
+	int error, status;
+
+	memset(chosen, 0, sizeof(*chosen));
+	chosen->machine.fd = -1;
+	if (!o->nr_operands + !(choice->all || choice->match) != 1)
+		return options_usage(o, "which PIDs? (or --all, or --match)");
+	error = look_init(&chosen->machine, "/");
+	if (error)
+		return complain("%s: %s", o->command, strerror(-error));
+	status = find(o, choice->match, chosen);
+	return status ? status : open_all(o, choice->all_or_none, chosen);
+}
+
+void chosen_fini(struct chosen *chosen)
+{
+	for (size_t i = 0; chosen->control && i < chosen->found.nr; i++)
+		control_close(&chosen->control[i]);
+	free(chosen->control);
+	targets_fini(&chosen->found);
+	look_fini(&chosen->machine);
+}
+
+/* ---- When ---- */
+
+uint64_t control_now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+static bool read_duration(const char *text, uint64_t *ns)
+{
+	const struct setting *duration = &settings_table[SETTING_FLUSH];
+	char why[96];
+
+	if (setting_check(duration, text, why, sizeof(why)))
+		return false;
+	*ns = setting_number(duration, text);
+	return true;
+}
+
+bool control_duration(const struct options *o, const char *text, uint64_t *ns)
+{
+	if (read_duration(text, ns))
+		return true;
+	options_usage(o, "not a duration such as 5s or 500ms: %s", text);
+	return false;
+}
+
+static bool read_clock(const char *text, const char *format, struct tm *tm)
+{
+	const char *end = strptime(text, format, tm);
+
+	return end && !*end;
+}
+
+/* The next one from now on. */
+static bool read_local(const char *text, time_t *at)
+{
+	time_t now = time(NULL);
+	struct tm tm = *localtime(&now);
+
+	tm.tm_sec = 0;
+	if (!read_clock(text, "%H:%M:%S", &tm) &&
+	    !read_clock(text, "%H:%M", &tm))
+		return false;
+	*at = mktime(&tm);
+	if (*at < now) {
+		tm.tm_mday++;
+		*at = mktime(&tm);
+	}
+	return true;
+}
+
+static bool read_utc(const char *text, time_t *at)
+{
+	struct tm tm = { 0 };
+
+	if (!read_clock(text, "%Y-%m-%dT%H:%M:%SZ", &tm) &&
+	    !read_clock(text, "%Y-%m-%dT%H:%M:%S", &tm))
+		return false;
+	*at = timegm(&tm);
+	return true;
+}
+
+bool control_at(const struct options *o, const char *text, uint64_t *at_ns)
+{
+	uint64_t ns;
+	time_t at;
+
+	if (*text == '+' && read_duration(text + 1, &ns))
+		*at_ns = control_now_ns() + ns;
+	else if (read_local(text, &at) || read_utc(text, &at))
+		*at_ns = (uint64_t)at * NS_PER_S;
+	else if (*text >= '0' && *text <= '9' && read_duration(text, &ns) &&
+		 !text[strspn(text, "0123456789.")])
+		*at_ns = ns;
+	else
+		return options_usage(o, "not a time such as +2s, 12:30:05 or "
+				     "1796000000.5: %s", text) < 0;
+	return true;
+}
