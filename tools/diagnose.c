@@ -152,7 +152,7 @@ static const struct {
 static bool is_worse(const struct found *a, const struct found *b)
 {
 	return a->severity != b->severity ? a->severity > b->severity :
-		a->saving > b->saving;
+		a->cost > b->cost;
 }
 
 static void keep_worst(struct found *kept, struct found *f)
@@ -197,9 +197,8 @@ static int64_t sum_compute(const struct subject *s)
 
 		if (w->start >= s->start && w->start < s->end &&
 		    (w->kind == WORK_KERNEL || w->kind == WORK_GRAPH) &&
-		    !(w->flags & WORK_COMMUNICATES) &&
-		    __builtin_add_overflow(sum, w->end - w->start, &sum))
-			return INT64_MAX;
+		    !(w->flags & WORK_COMMUNICATES))
+			model_sum(&sum, w->end - w->start);
 	}
 	return sum;
 }

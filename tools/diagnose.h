@@ -73,6 +73,7 @@ struct found {
 	char *title, *lines, *advice;
 	char *estimated;        /* how, or why not */
 	int64_t saving;         /* in the window; -1: not estimated */
+	int64_t cost;           /* of two GPUs' the larger one is shown */
 	struct found_number number[FOUND_NUMBERS];
 	struct found_place place[FOUND_PLACES];
 	unsigned nr_numbers, nr_places;

@@ -121,7 +121,8 @@ static struct site *site_of(struct subject *d, struct sites *s,
 	return &s->site[place];
 }
 
-/* The place whose draining waits are longest in sum; false if there is none. */
+/* The place whose draining waits are longest in sum, of those that are in at
+ * least every second step; false if there is none. */
 static bool find_site(struct subject *d, struct site *worst)
 {
 	const struct model *m = d->m;
@@ -139,12 +140,13 @@ static bool find_site(struct subject *d, struct site *worst)
 		if (!site)
 			break;
 		site->nr++;
-		site->wait += c->end - c->start;
-		site->useful += useful_wait(d, c);
+		model_sum(&site->wait, c->end - c->start);
+		model_sum(&site->useful, useful_wait(d, c));
 		keep_longest(m, site, i);
 	}
 	for (size_t i = 0; i < s.nr; i++)
-		if (s.site[i].wait > worst->wait)
+		if (s.site[i].wait > worst->wait &&
+		    s.site[i].nr >= (int64_t)d->steps->nr / 2)
 			*worst = s.site[i];
 	free(s.site);
 	pairs_fini(&s.places);
@@ -240,13 +242,13 @@ static struct copies count_copies(const struct subject *d)
 		    !is_slow_copy(m, w))
 			continue;
 		n.pageable += !!(w->flags & WORK_PAGEABLE);
-		n.bytes += w->bytes;
-		n.gpu_ns += w->end - w->start;
+		model_sum(&n.bytes, w->bytes);
+		model_sum(&n.gpu_ns, w->end - w->start);
 		if (w->call != MODEL_NONE) {
 			const struct model_call *c = &m->call[w->call];
 
 			n.blocking += c->flags & CALL_BLOCKING;
-			n.call_ns += c->end - c->start;
+			model_sum(&n.call_ns, c->end - c->start);
 		}
 		if (n.longest == MODEL_NONE || w->end - w->start >
 		    m->work[n.longest].end - m->work[n.longest].start)

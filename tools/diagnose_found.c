@@ -19,7 +19,7 @@ struct ns_text ns_text(int64_t ns)
 		double unit;
 		const char *name;
 	} units[] = { { 1e9, "s" }, { 1e6, "ms" }, { 1e3, "us" } };
-	struct ns_text t;
+	struct ns_text t = { "" };
 
 	for (size_t i = 0; i < sizeof(units) / sizeof(*units); i++) {
 		double n = ns / units[i].unit;
@@ -135,6 +135,8 @@ void found_saves(struct found *f, int64_t saving, const char *how, ...)
 	f->estimated = text(f, how, args);
 	va_end(args);
 	f->saving = saving;
+	if (saving > f->cost)
+		f->cost = saving;
 }
 
 void found_number(struct found *f, const char *key, int64_t n)
@@ -201,8 +203,7 @@ struct range_path subject_path(const struct subject *d, uint32_t lane,
 		model_range_at(m, lane, at, true);
 	for (; i != MODEL_NONE && nr < DEPTH;
 	     i = model_range_around(m, lane, i, at)) {
-		if (d->steps->lane == lane &&
-		    m->range[i].name == d->steps->name)
+		if (m->range[i].name == d->steps->name)
 			continue;
 		found[nr++] = i;
 	}
@@ -215,10 +216,11 @@ struct range_path subject_path(const struct subject *d, uint32_t lane,
 
 struct range_path subject_thread(const struct subject *d, uint32_t lane)
 {
-	const struct model_lane *l = &d->m->lane[lane];
+	const struct model_lane *l = lane == MODEL_NONE ? NULL :
+		&d->m->lane[lane];
 	struct range_path p;
 
-	if (lane == MODEL_NONE || l->tid & MODEL_TEXT)
+	if (!l || l->tid & MODEL_TEXT)
 		snprintf(p.text, sizeof(p.text), "a thread");
 	else if (l->name == MODEL_NONE)
 		snprintf(p.text, sizeof(p.text), "thread %" PRIu64, l->tid);

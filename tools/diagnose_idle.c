@@ -51,50 +51,11 @@ static void say_causes(const struct subject *d, struct found *f, int64_t idle)
 {
 	for (int c = 0; c < CAUSES; c++) {
 		found_number(f, cause_keys[c], d->idle[c]);
-		if (d->idle[c] * 100 >= idle)
+		if (d->idle[c] >= idle / 100)
 			found_say(f, "%9s%s  %s", ns_text(subject_a_step(d,
 				  d->idle[c])).text, subject_per(d),
 				  cause_words[c]);
 	}
-}
-
-void find_gaps(struct subject *d, struct found *f)
-{
-	int64_t idle = subject_window(d) - d->busy;
-	int64_t host = d->idle[CAUSE_HOST];
-	enum cause most = 0;
-
-	if (subject_share(d, idle) < d->limits->idle)
-		return;
-	for (int c = 1; c < CAUSES; c++)
-		if (d->idle[c] > d->idle[most])
-			most = c;
-	found_title(f, found_severity(d, idle / 2), "%sthe GPU is idle for "
-		    "%s of %s%s (%s)", idle > d->busy ?
-		    "not a kernel problem: " : "",
-		    ns_text(subject_a_step(d, idle)).text,
-		    ns_text(subject_a_step(d, subject_window(d))).text,
-		    subject_per(d),
-		    share_text(subject_share(d, idle)).text);
-	found_number(f, "window_ns", subject_window(d));
-	found_number(f, "gpu_busy_ns", d->busy);
-	found_number(f, "gpu_idle_ns", idle);
-	say_causes(d, f, idle);
-	put_longest(d, f, most);
-	if (subject_share(d, host) >= 10000) {
-		found_advise(f, "host wait: see what the thread does in the "
-			     "longest gaps (input, tokenizer, I/O, locks); "
-			     "prepare it in another thread, one step ahead");
-		found_saves(f, host, "the host waits alone, if that work "
-			    "is done beside; the other causes have findings "
-			    "of their own");
-		return;
-	}
-	found_advise(f, "%s", most == CAUSE_QUEUED ? "the work was there in "
-		     "time: only fewer and larger kernels shorten these gaps" :
-		     "first the causes below: faster kernels would only make "
-		     "longer gaps");
-	found_saves(f, -1, "each cause has its own");
 }
 
 /* Launches, and those of them whose work ended a gap for want of a launch. */
@@ -122,12 +83,76 @@ static struct launches count_launches(const struct subject *d)
 		if (!d->gap_before[i] || d->gap_cause[i] != CAUSE_LAUNCH)
 			continue;
 		l.late++;
-		l.late_ns += w->end - w->start;
+		model_sum(&l.late_ns, w->end - w->start);
 		l.lane = m->call[w->call].lane;
 		if (m->call[w->call].kind == CALL_GRAPH_LAUNCH)
-			l.graph_wait += d->gap_before[i];
+			model_sum(&l.graph_wait, d->gap_before[i]);
 	}
 	return l;
+}
+
+/* A thread that is late for once was interrupted; one that is late for every
+ * tenth launch cannot launch fast enough. */
+static bool is_often_late(const struct launches *l)
+{
+	return l->late && l->late >= l->all / 10;
+}
+
+static void advise_gaps(const struct subject *d, struct found *f,
+			enum cause most)
+{
+	struct launches l = count_launches(d);
+
+	if (most == CAUSE_QUEUED)
+		found_advise(f, "the work was there in time: only fewer and "
+			     "larger kernels shorten these gaps");
+	else if (most == CAUSE_LAUNCH && !is_often_late(&l))
+		found_advise(f, "only %lld of %lld launches came too late: "
+			     "see what interrupts the thread there (other "
+			     "threads on its CPU, a lock, garbage "
+			     "collection)", (long long)l.late,
+			     (long long)l.all);
+	else
+		found_advise(f, "first the causes below: faster kernels "
+			     "would only make longer gaps");
+}
+
+void find_gaps(struct subject *d, struct found *f)
+{
+	int64_t idle = subject_window(d) - d->busy;
+	int64_t host = d->idle[CAUSE_HOST];
+	enum cause most = 0;
+
+	if (subject_share(d, idle) < d->limits->idle)
+		return;
+	for (int c = 1; c < CAUSES; c++)
+		if (d->idle[c] > d->idle[most])
+			most = c;
+	found_title(f, found_severity(d, idle / 2), "%sthe GPU is idle for "
+		    "%s of %s%s (%s)", idle > d->busy ?
+		    "not a kernel problem: " : "",
+		    ns_text(subject_a_step(d, idle)).text,
+		    ns_text(subject_a_step(d, subject_window(d))).text,
+		    subject_per(d),
+		    share_text(subject_share(d, idle)).text);
+	f->cost = idle;
+	found_number(f, "window_ns", subject_window(d));
+	found_number(f, "gpu_busy_ns", d->busy);
+	found_number(f, "gpu_idle_ns", idle);
+	say_causes(d, f, idle);
+	put_longest(d, f, most);
+	if (subject_share(d, host) >= 10000) {
+		found_advise(f, "host wait: see what the thread does in the "
+			     "longest gaps (input, tokenizer, I/O, locks); "
+			     "prepare it in another thread, one step ahead");
+		found_saves(f, host, "the host waits alone, if that work "
+			    "is done beside; the other causes have findings "
+			    "of their own");
+		return;
+	}
+	advise_gaps(d, f, most);
+	found_saves(f, -1, "not estimated: its causes have findings of their "
+		    "own");
 }
 
 static void say_launches(const struct subject *d, struct found *f,
@@ -185,7 +210,8 @@ void find_launch_bound(struct subject *d, struct found *f)
 	struct launches l = count_launches(d);
 	bool is_graph = l.graph_wait > wait / 2;
 
-	if (subject_share(d, wait) < d->limits->launch || !l.late)
+	if (subject_share(d, wait) < d->limits->launch ||
+	    !is_often_late(&l))
 		return;
 	stays = queued_gap(d);
 	saving = wait > l.late * stays ? wait - l.late * stays : 0;

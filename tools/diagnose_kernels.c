@@ -83,7 +83,7 @@ static struct turns count_turns(struct subject *d)
 			int64_t b = w->end - w->start;
 
 			t.nr++;
-			t.saving += a < b ? a : b;
+			model_sum(&t.saving, a < b ? a : b);
 			if (b > t.longest_ns) {
 				t.longest_ns = b;
 				t.longest = i;
@@ -146,8 +146,8 @@ static struct kernel_sum *sum_kernels(struct subject *d, int64_t *total)
 		if (!s->nr++ || ns > m->work[s->longest].end -
 				     m->work[s->longest].start)
 			s->longest = i;
-		s->ns += ns;
-		*total += ns;
+		model_sum(&s->ns, ns);
+		model_sum(total, ns);
 	}
 	return sum;
 }
@@ -186,7 +186,7 @@ void find_dominant(struct subject *d, struct found *f)
 	for (size_t i = 1; sum && i < d->m->names.nr; i++)
 		best = sum[i].ns > sum[best].ns ? i : best;
 	s = sum ? &sum[best] : NULL;
-	if (!s || !s->nr || (double)s->ns / total * 1e6 < d->limits->dominant)
+	if (!s || !s->ns || (double)s->ns / total * 1e6 < d->limits->dominant)
 		goto out;
 	w = &d->m->work[s->longest];
 	name = model_name(d->m, w->name);
@@ -291,11 +291,11 @@ static struct tiny count_tiny(struct subject *d)
 			continue;
 		if (!t.nr++)
 			t.first = i;
-		t.ns += ns;
-		t.wait += d->gap_before[i - first];
+		model_sum(&t.ns, ns);
+		model_sum(&t.wait, d->gap_before[i - first]);
 		t.in_graph |= w->flags & WORK_IN_GRAPH;
-		t.saving += fusion_saves(w, d->gap_before[i - first],
-					 d->gap_cause[i - first], most);
+		model_sum(&t.saving, fusion_saves(w, d->gap_before[i - first],
+			  d->gap_cause[i - first], most));
 	}
 	return t;
 }
@@ -344,7 +344,7 @@ void find_graphs(struct subject *d, struct found *f)
 		if (!nr++ || w->end - w->start > m->work[longest].end -
 						 m->work[longest].start)
 			longest = i;
-		ns += w->end - w->start;
+		model_sum(&ns, w->end - w->start);
 	}
 	if (!nr)
 		return;

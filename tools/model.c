@@ -192,6 +192,7 @@ static void add_work(struct model *m, const struct trace_event *ev,
 {
 	uint32_t device = event_device(m, ev);
 	uint32_t stream = event_stream(m, ev, device);
+	int64_t bytes = int_arg(ev, ARG_BYTES, ARG_IN_BYTES, 0);
 
 	if (m->no_memory || !VEC_ROOM(m->work, m->nr_work, m->cap_work)) {
 		m->no_memory = true;
@@ -200,7 +201,7 @@ static void add_work(struct model *m, const struct trace_event *ev,
 	m->work[m->nr_work++] = (struct model_work){
 		.start = start, .end = end, .name = name, .stream = stream,
 		.correlation = event_correlation(ev), .call = MODEL_NONE,
-		.bytes = int_arg(ev, ARG_BYTES, ARG_IN_BYTES, 0),
+		.bytes = bytes > 0 ? bytes : 0,
 		.device = device, .kind = work_kind(ev),
 		.flags = work_flags(ev),
 	};
@@ -357,9 +358,8 @@ static int64_t sum_of_losses(const struct json_value *gputrace)
 		losses = jsonval_member(gputrace, "losses");
 	while (losses.type == JSON_OBJECT &&
 	       jsonval_next(&losses, &at, NULL, &value))
-		if (jsonval_int(&value, &n) && n > 0 &&
-		    __builtin_add_overflow(sum, n, &sum))
-			return INT64_MAX;
+		if (jsonval_int(&value, &n) && n > 0)
+			model_sum(&sum, n);
 	return sum;
 }
 

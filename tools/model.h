@@ -139,6 +139,13 @@ int model_add_file(struct model *m, const char *path,
 		   struct trace_problem *problem);
 void model_finish(struct model *m);
 
+/* Adds to a sum, which stays at INT64_MAX instead of wrapping. */
+static inline void model_sum(int64_t *sum, int64_t n)
+{
+	if (__builtin_add_overflow(*sum, n, sum))
+		*sum = INT64_MAX;
+}
+
 static inline const char *model_name(const struct model *m, uint32_t name)
 {
 	return name == MODEL_NONE ? "(unknown)" : intern_get(&m->names, name);

@@ -58,23 +58,81 @@ static void sort(void *array, size_t nr, size_t size,
 	}
 }
 
+static int by_correlation(const struct model_call *x,
+			  const struct model_call *y)
+{
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return x->correlation < y->correlation ? -1 :
+		x->correlation > y->correlation;
+}
+
+/* Of a correlation that comes twice (a driver call in a runtime call), the
+ * first call counts. */
+static int call_index_order(const void *a, const void *b, void *arg)
+{
+	const uint32_t *i = a, *k = b;
+	const struct model *m = arg;
+	int order = by_correlation(&m->call[*i], &m->call[*k]);
+
+	return order ? order : compare(*i, *k);
+}
+
+/* The calls with a correlation, in its order: 4 bytes a call, and mostly in
+ * order already. */
+static uint32_t *index_calls(struct model *m, size_t *nr)
+{
+	uint32_t *index = malloc((m->nr_calls + 1) * sizeof(*index));
+	bool is_sorted = true;
+
+	*nr = 0;
+	m->no_memory |= !index;
+	for (size_t i = 0; index && i < m->nr_calls; i++) {
+		if (!m->call[i].correlation)
+			continue;
+		index[*nr] = i;
+		is_sorted &= !*nr || call_index_order(&index[*nr - 1],
+						      &index[*nr], m) <= 0;
+		++*nr;
+	}
+	if (index && !is_sorted)
+		qsort_r(index, *nr, sizeof(*index), call_index_order, m);
+	return index;
+}
+
+static uint32_t find_call(const struct model *m, const uint32_t *index,
+			  size_t nr, const struct model_work *w)
+{
+	struct model_call key = {
+		.file = m->device[w->device].file,
+		.correlation = w->correlation,
+	};
+	size_t lo = 0, hi = nr;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (by_correlation(&m->call[index[mid]], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == nr || by_correlation(&m->call[index[lo]], &key))
+		return MODEL_NONE;
+	return index[lo];
+}
+
 static void link_work(struct model *m)
 {
-	struct pairs calls = { 0 };
-	bool is_new;
+	size_t nr;
+	uint32_t *index = index_calls(m, &nr);
 
-	for (size_t i = 0; i < m->nr_calls && !m->no_memory; i++)
-		if (m->call[i].correlation)
-			m->no_memory |= pairs_put(&calls, m->call[i].file,
-				m->call[i].correlation, i, &is_new) ==
-				MODEL_NONE;
-	for (size_t i = 0; i < m->nr_work && !m->no_memory; i++) {
+	for (size_t i = 0; index && i < m->nr_work; i++) {
 		struct model_work *w = &m->work[i];
 		struct model_call *c;
 
 		if (w->correlation)
-			w->call = pairs_find(&calls, m->device[w->device].file,
-					     w->correlation);
+			w->call = find_call(m, index, nr, w);
 		if (w->call == MODEL_NONE)
 			continue;
 		c = &m->call[w->call];
@@ -84,7 +142,7 @@ static void link_work(struct model *m)
 		    w->start < m->work[c->work].start)
 			c->work = i;
 	}
-	pairs_fini(&calls);
+	free(index);
 }
 
 static void find_parts(struct model *m)

@@ -56,12 +56,13 @@ static int from_ranges(const struct model *m, const char *base,
 		       enum steps_source source, struct steps *s)
 {
 	uint32_t lane = find_lane(m, s->file, base);
-	const struct model_lane *l = &m->lane[lane];
+	const struct model_lane *l;
 	int64_t until = INT64_MIN;
 	size_t cap = 0;
 
 	if (lane == MODEL_NONE)
 		return 0;
+	l = &m->lane[lane];
 	for (size_t i = l->first_range; i < l->first_range + l->nr_ranges;
 	     i++) {
 		const struct model_range *r = &m->range[i];

@@ -146,9 +146,7 @@ static uint32_t busiest_stream(const struct model *m, uint32_t file)
 		if (m->device[w->device].file != file ||
 		    w->kind != WORK_KERNEL)
 			continue;
-		if (__builtin_add_overflow(busy[w->stream], w->end - w->start,
-					   &busy[w->stream]))
-			busy[w->stream] = INT64_MAX;
+		model_sum(&busy[w->stream], w->end - w->start);
 		if (busy[w->stream] > most) {
 			most = busy[w->stream];
 			best = w->stream;

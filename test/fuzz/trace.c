@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile trace files: whatever the bytes are, `check`, `report`, `merge` and
- * `diff` end with a status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
- * with SAN=address,undefined).
+ * Hostile trace files: whatever the bytes are, `check`, `report`, `diagnose`,
+ * `diff` and `merge` end with a status of 0, 1 or 3, without a crash, a leak or
+ * undefined behaviour (build with SAN=address,undefined).
  *
  *      trace FILE|FOLDER...            those files
  *      trace [ITERATIONS [SEED...]]    own mutations, the same in every run;
@@ -76,6 +76,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 	must(run(cmd_check, fd, "check", "--max", "1"));
 	must(run(cmd_report, fd, "report", "--format", formats[turn % 3]));
 	must(run(cmd_diff, fd, "diff", "--format", formats[turn++ % 3]));
+	must(run(cmd_diagnose, fd, "diagnose", "--format",
+		 turn % 2 ? "text" : "json"));
 	must(run(cmd_merge, fd, "merge", "--out", merged_path()));
 	close(fd);
 	return 0;
