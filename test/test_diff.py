@@ -41,11 +41,11 @@ class Maker:
                 start % 1000, (end - start) // 1000, (end - start) % 1000,
                 json.dumps(args)))
 
-    def work(self, name, called, start, end, cat="kernel"):
+    def work(self, name, called, start, end, cat="kernel", device=0):
         self.correlation += 1
         self.add("cuda_driver", "cuLaunchKernel", called, called + 2000,
                  correlation=self.correlation)
-        self.add(cat, name, start, end, gpu=True, device=0, stream=7,
+        self.add(cat, name, start, end, gpu=True, device=device, stream=7,
                  correlation=self.correlation)
 
     def write(self, path, **more):
@@ -183,6 +183,16 @@ def corrected(ps):
     return out
 
 
+def union(events, first=0, last=1 << 62):
+    """Time between two moments in which at least one of them runs."""
+    total, until = 0, first
+    for start, end in sorted((e["start"], e["end"]) for e in events):
+        end = min(end, last)
+        total += max(0, end - max(start, until))
+        until = max(until, end)
+    return total
+
+
 class Side:
     """A trace by steps: which are those of the range `step`."""
 
@@ -202,6 +212,7 @@ class Side:
             "copies": [x for x in self.work if x[1]["cat"] != "kernel"],
             "api": [(self.step(e["start"]), e) for e in trace.api()],
             "nvtx": [(self.step(e["start"]), e) for e in trace.ranges()]}
+        self.devices = {e["args"]["device"] for e in work}
         self.times = [e - s for s, e in zip(self.starts, self.ends)]
 
     def step(self, at):
@@ -209,20 +220,19 @@ class Side:
         return i if i >= 0 and at < self.ends[i] else None
 
     def busy(self):
-        """By launch; streams of the traces here never overlap."""
-        total = [0] * len(self.starts)
-        for step, e in self.work:
-            if step is not None:
-                total[step] += e["end"] - e["start"]
-        return total
+        """By launch, a union for each GPU."""
+        return [sum(union([e for s, e in self.work if s == step and
+                           e["args"]["device"] == device])
+                    for device in self.devices)
+                for step in range(len(self.starts))]
 
     def idle(self):
         """By time."""
-        idle = list(self.times)
-        for _, e in self.work:
-            for i, (s, t) in enumerate(zip(self.starts, self.ends)):
-                idle[i] -= max(0, min(t, e["end"]) - max(s, e["start"]))
-        return idle
+        return [len(self.devices) * (t - s) - sum(
+                    union([e for _, e in self.work
+                           if e["args"]["device"] == device], s, t)
+                    for device in self.devices)
+                for s, t in zip(self.starts, self.ends)]
 
     def names(self, table):
         """{name: (sums of each step, steps that have it, count, total)}"""
@@ -286,6 +296,33 @@ def test_numbers(gputrace, tmp_path, seed, steps, slow, step):
     for name, row in rows(got, "metrics").items():
         check_row(row, want[name][0], want[name][1], ps[name])
     for table in ("kernels", "copies", "api", "nvtx"):
+        check_table(got, table, sides)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_overlapping_streams_of_two_gpus(gputrace, tmp_path, seed):
+    """Work that runs late, long, beside other work, and outside of steps."""
+    def chaos(path, rng):
+        maker = Maker()
+        for i in range(20):
+            maker.add("user_annotation", "step", 10000 + 1000 * i,
+                      10800 + 1000 * i)
+        for _ in range(150):
+            called = rng.randrange(9000, 31000)
+            start = called + rng.choice([1, 10, 3000])
+            maker.work(rng.choice("ab"), called, start,
+                       start + rng.choice([0, 5, 100, 5000]),
+                       device=rng.randrange(2))
+        rng.shuffle(maker.events)
+        return maker.write(path)
+
+    paths = [chaos(tmp_path / n, random.Random(n + str(seed)))
+             for n in ("a.json", "b.json")]
+    got, sides = diff(gputrace, *paths), [Side(p) for p in paths]
+    for name, of in (("GPU busy", Side.busy), ("GPU idle", Side.idle)):
+        row = rows(got, "metrics")[name]
+        assert [row["a_ns"], row["b_ns"]] == [median(of(s)) for s in sides]
+    for table in ("kernels", "api"):
         check_table(got, table, sides)
 
 

@@ -136,9 +136,7 @@ static int64_t table_total(const struct diff_table *t, enum diff_sides side)
 	int64_t total = 0;
 
 	for (size_t i = 0; i < t->nr; i++)
-		if (__builtin_add_overflow(total, t->row[i].total[side],
-					   &total))
-			return INT64_MAX;
+		model_sum(&total, t->row[i].total[side]);
 	return total;
 }
 

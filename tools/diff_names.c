@@ -146,13 +146,6 @@ static void collect(struct diff *d, enum diff_sides side,
 
 /* ---- Rows ---- */
 
-/* Adds durations; no sum wraps. */
-static void add_time(int64_t *sum, int64_t n)
-{
-	if (__builtin_add_overflow(*sum, n, sum))
-		*sum = INT64_MAX;
-}
-
 /* In how many steps is there something?  Those in none come last. */
 static size_t count_steps(const struct entry *e, size_t nr)
 {
@@ -201,7 +194,7 @@ static bool fill_values(struct values *out, const struct diff *d,
 		if (!d->by_step)
 			out->array[i] = e[i].dur;
 		else if (e[i].step != MODEL_NONE)
-			add_time(&out->array[e[i].step], e[i].dur);
+			model_sum(&out->array[e[i].step], e[i].dur);
 	}
 	out->v.value = out->array;
 	diff_block(out->array, out->v.nr, true, &out->v.means);
@@ -244,7 +237,7 @@ static void make_row(struct diff *d, struct diff_row *row,
 	for (int side = 0; side < DIFF_SIDES; side++) {
 		row->count[side] = nr[side];
 		for (size_t i = 0; i < nr[side]; i++)
-			add_time(&row->total[side], e[side][i].dur);
+			model_sum(&row->total[side], e[side][i].dur);
 		if (nr[side] && !make_values(&v[side], d, side, e[side],
 					     nr[side]))
 			d->no_memory = true;
