@@ -128,6 +128,11 @@ def test_worked_example(gputrace, tmp_path):
         assert "dominant_kernel" in said and "copies" not in said
         check_numbers(base)
         check_order(gputrace("diagnose", base.path))
+        for name, saved in (("launch_bound", base.step - graph.quiet),
+                            ("sync", graph.quiet - last.quiet),
+                            # half the launches: 175 of 40 us
+                            ("tiny_kernels", 175 * 40000)):
+            assert abs(base.saving(name) - saved) < 0.2 * saved, name
 
     def judge_graph(graph):
         assert ("gaps" in graph.found) == (graph.idle_share() >= 0.1)
@@ -138,16 +143,11 @@ def test_worked_example(gputrace, tmp_path):
         assert {"sync", "dominant_kernel"}.isdisjoint(last.found)
         assert "launch_bound" not in last.found or last.idle_share() > 0.15
 
-    base = tried(lambda: play("base.json"), judge_base)
     graph = tried(lambda: play("graph.json", steps=20, graph=True),
                   judge_graph)
     last = tried(lambda: play("last.json", steps=20, graph=True,
                               sync_ms=0), judge_last)
-    for name, saved in (("launch_bound", base.step - graph.quiet),
-                        ("sync", graph.quiet - last.quiet),
-                        # half the launches: 175 of 40 us
-                        ("tiny_kernels", 175 * 40000)):
-        assert abs(base.saving(name) - saved) < 0.2 * saved, name
+    tried(lambda: play("base.json"), judge_base)
 
 
 def check_numbers(base):
@@ -165,6 +165,7 @@ def check_numbers(base):
     launches = base.found["launch_bound"]["evidence"]
     assert launches["launches"] == STEPS * 353
     assert launches["kernel_launches"] == STEPS * 350
+    assert launches["usual_work_ns"] == 8600
     sync = base.found["sync"]["evidence"]
     waits = [e for e in base.trace.api("cuStreamSynchronize")
              if base.start <= e["start"] <= base.end]
@@ -236,10 +237,11 @@ class Made:
     def step(self, ts, dur):
         self.slice("user_annotation", "step", ts, dur)
 
-    def write(self, path, events=None):
+    def write(self, path, base=0):
         path.write_text(json.dumps({
+            "baseTimeNanoseconds": base,
             "distributedInfo": {"rank": self.rank},
-            "traceEvents": events or self.events}))
+            "traceEvents": self.events}))
         return path
 
 
@@ -319,6 +321,70 @@ def test_two_gpus_of_one_process(gputrace, tmp_path):
     gaps = said["by_id"]["gaps"]
     assert (gaps["evidence"]["device"], gaps["others"]) == (1, 1)
     assert said["by_id"]["imbalance"]["evidence"]["most_device"] == 0
+
+
+@pytest.mark.parametrize("end, drains", [(900, False), (500, False),
+                                         (980, True)])
+def test_wait_that_drains(gputrace, tmp_path, end, drains):
+    """Two kernels of 450 us are launched, then a wait: it does harm when both
+    are done, not while the second works, nor between the two."""
+    made = Made()
+    for i in range(6):
+        at = 1000 + i * 1000
+        made.step(at, 1000)
+        made.kernel("a", at + 1, at + 20, 450)
+        made.kernel("b", at + 3, at + 510, 450)
+        made.call("cudaEventSynchronize", at + 10, end - 10)
+    found = diagnosed(gputrace, made.write(tmp_path / "t.json"))["by_id"]
+    assert ("sync" in found) == drains
+    if drains:      # 970 us each, of which the GPU has nothing to do for 90
+        assert found["sync"]["evidence"]["wait_ns"] == 6 * 970000
+        assert found["sync"]["saving_ns"] < 6 * 100000
+
+
+def test_nodes_of_a_graph(gputrace, tmp_path):
+    """Gaps between nodes are no want of launches, also while the call that
+    launched them still runs."""
+    made = Made()
+    for i in range(6):
+        at = 1000 + i * 1000
+        made.step(at, 1000)
+        made.call("cudaGraphLaunch", at, 990)
+        for k in range(20):
+            made.work("n%d" % k, at + 10 + k * 48, 40,
+                      **{"graph node id": k + 1})
+    evidence = diagnosed(gputrace, made.write(tmp_path / "t.json"))[
+        "by_id"]["gaps"]["evidence"]
+    assert evidence["queued_ns"] == 6 * 19 * 8000
+    assert evidence["launch_ns"] == 6 * (10000 + 38000)
+
+
+def test_times_of_files_with_other_bases(gputrace, tmp_path):
+    """Places are those of the file that has them, waits of its process."""
+    calm = steady(900).write(tmp_path / "a.json", base=5 * 10 ** 9)
+    made = steady(300)
+    for i in range(6):
+        made.call("cudaDeviceSynchronize", 1000 + i * 1000 + 10, 900)
+    idle = made.write(tmp_path / "b.json", base=7 * 10 ** 9)
+    found = diagnosed(gputrace, calm, idle)["by_id"]
+    for name in ("gaps", "sync"):
+        assert found[name]["evidence"]["file"] == str(idle)
+        for place in found[name]["evidence"]["places"]:
+            assert 10 ** 6 <= place["ts_ns"] <= 7 * 10 ** 6
+    assert found["sync"]["others"] == 0
+
+
+def test_waits_of_another_process(gputrace, tmp_path):
+    """Two ranks beside each other, the first one waits."""
+    paths = []
+    for rank in range(2):
+        made = steady(300)
+        made.rank = rank
+        for i in range(6 * (not rank)):
+            made.call("cudaDeviceSynchronize", 1000 + i * 1000 + 10, 900)
+        paths.append(made.write(tmp_path / ("r%d.json" % rank)))
+    sync = diagnosed(gputrace, *paths)["by_id"]["sync"]
+    assert (sync["evidence"]["file"], sync["others"]) == (str(paths[0]), 0)
 
 
 def interrupted(wait=None):
@@ -403,11 +469,15 @@ def test_warmup(gputrace, tmp_path):
 
 
 def test_imbalance(gputrace, tmp_path):
-    """Three ranks compute 900, 600 and 600 us a step."""
+    """Three ranks compute 900, 600 and 600 us a step; the last one waits for
+    the others in a kernel of NCCL."""
     paths = []
     for rank, work in enumerate((600, 900, 600)):
         made = steady(work)
         made.rank = rank
+        for i in range(6 * (rank == 2)):
+            at = 1000 + i * 1000
+            made.kernel("ncclDevKernel_AllReduce", at + 5, at + 620, 300)
         paths.append(made.write(tmp_path / ("rank%d.json" % rank)))
     said = diagnosed(gputrace, *paths)
     found = said["by_id"]["imbalance"]
