@@ -165,6 +165,7 @@ def check_numbers(base):
     launches = base.found["launch_bound"]["evidence"]
     assert launches["launches"] == STEPS * 353
     assert launches["kernel_launches"] == STEPS * 350
+    assert launches["usual_work_ns"] == 8600
     sync = base.found["sync"]["evidence"]
     waits = [e for e in base.trace.api("cuStreamSynchronize")
              if base.start <= e["start"] <= base.end]

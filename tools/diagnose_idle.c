@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/diagnose.h"
+#include "tools/stats.h"
 
 /* gaps and launch_bound: is the GPU idle, and does it wait for launches? */
 
@@ -60,16 +61,28 @@ static void say_causes(const struct subject *d, struct found *f, int64_t idle)
 
 /* Launches, and those of them whose work ended a gap for want of a launch. */
 struct launches {
-	int64_t all, late, kernels, late_ns;
+	int64_t all, late, kernels;
+	int64_t usual_ns, usual_gap;    /* medians of the late ones */
 	int64_t graph_wait;     /* of the GPU, for launches of graphs */
 	uint32_t lane;
 };
 
-static struct launches count_launches(const struct subject *d)
+static int64_t median(struct stats_set *set)
+{
+	struct stats stats = { 0 };
+
+	if (set->nr)
+		stats_compute(set, &stats);
+	stats_fini(set);
+	return stats.median;
+}
+
+static struct launches count_launches(struct subject *d)
 {
 	const struct model *m = d->m;
 	const struct model_device *device = &m->device[d->device];
 	struct launches l = { .lane = MODEL_NONE };
+	struct stats_set ns = { 0 }, gap = { 0 };
 
 	for (size_t i = 0; i < device->nr; i++) {
 		const struct model_work *w = &m->work[device->first + i];
@@ -83,11 +96,15 @@ static struct launches count_launches(const struct subject *d)
 		if (!d->gap_before[i] || d->gap_cause[i] != CAUSE_LAUNCH)
 			continue;
 		l.late++;
-		model_sum(&l.late_ns, w->end - w->start);
+		if (!stats_add(&ns, w->end - w->start) ||
+		    !stats_add(&gap, d->gap_before[i]))
+			d->no_memory = true;
 		l.lane = m->call[w->call].lane;
 		if (m->call[w->call].kind == CALL_GRAPH_LAUNCH)
 			model_sum(&l.graph_wait, d->gap_before[i]);
 	}
+	l.usual_ns = median(&ns);
+	l.usual_gap = median(&gap);
 	return l;
 }
 
@@ -98,7 +115,7 @@ static bool is_often_late(const struct launches *l)
 	return l->late && l->late >= l->all / 10;
 }
 
-static void advise_gaps(const struct subject *d, struct found *f,
+static void advise_gaps(struct subject *d, struct found *f,
 			enum cause most)
 {
 	struct launches l = count_launches(d);
@@ -165,16 +182,17 @@ static void say_launches(const struct subject *d, struct found *f,
 		  ns_text(subject_a_step(d, d->in_calls)).text,
 		  subject_per(d),
 		  ns_text(subject_a_step(d, wait - d->in_calls)).text);
-	found_say(f, "%lld of %lld launches%s came too late: work of %s on "
-		  "average, then %s of nothing",
+	found_say(f, "%lld of %lld launches%s came too late: usually the "
+		  "GPU idles %s before it has %s of work",
 		  (long long)subject_a_step(d, l->late),
 		  (long long)subject_a_step(d, l->all), subject_per(d),
-		  ns_text(l->late_ns / l->late).text,
-		  ns_text(wait / l->late).text);
+		  ns_text(l->usual_gap).text, ns_text(l->usual_ns).text);
 	found_number(f, "launches", l->all);
 	found_number(f, "kernel_launches", l->kernels);
 	found_number(f, "late_launches", l->late);
 	found_number(f, "wait_ns", wait);
+	found_number(f, "usual_gap_ns", l->usual_gap);
+	found_number(f, "usual_work_ns", l->usual_ns);
 	found_number(f, "in_calls_ns", d->in_calls);
 	found_number(f, "between_calls_ns", wait - d->in_calls);
 	found_text(f, "thread", subject_thread(d, l->lane).text);

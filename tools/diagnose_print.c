@@ -179,9 +179,11 @@ static void print_savings(FILE *to, const struct diagnosis *d)
 			      "try them; each is that of the one\nchange "
 			      "alone, so they do not add up:\n", to);
 		any = true;
-		fprintf(to, "  %-16s %9s%s\n", ids[i].id,
+		fprintf(to, "  %-16s %9s%s%s\n", ids[i].id,
 			ns_text(a_step(f, f->saving)).text,
-			f->steps ? " a step" : "");
+			f->steps ? " a step" : "",
+			i == FOUND_TINY && d->found[FOUND_LAUNCH_BOUND].severity
+			? ", instead of launch_bound" : "");
 	}
 }
 
