@@ -196,6 +196,12 @@ def test_recorded_ranks(gputrace, tmp_path):
     for table in ("summary", "kernels", "api", "copies", "nvtx", "nvtx_gpu"):
         assert whole[table] == parts[table], table
     assert len(whole["devices"]) == 2
+    # by diff, too: the GPUs of both ranks, without a difference
+    same = json.loads(gputrace("diff", "-f", "json", merged.path,
+                               merged.path).out)
+    busy, = [r for r in same["metrics"] if r["name"] == "GPU idle"]
+    step, = [r for r in same["metrics"] if r["name"] == "step time"]
+    assert busy["a_ns"] > step["a_ns"] and busy["state"] == "same"
     assert gputrace("check", merged.path).status == 0
 
 

@@ -139,7 +139,7 @@ static void add_busy(const struct diff_side *s, int64_t *busy,
 			from = u->end;
 		if (w->end <= from)
 			continue;
-		busy[step] += w->end - from;
+		model_sum(&busy[step], w->end - from);
 		*u = (struct until){ w->end, w->device + 1u };
 	}
 }

@@ -55,9 +55,10 @@ static void put_time(struct edits *edits, const struct trace_event *ev,
 	int64_t ns;
 	struct edit *e;
 
-	if (!shift || !trace_time(ev, EV_TS, &ns))
+	if (!shift || !trace_time(ev, EV_TS, &ns) ||
+	    __builtin_add_overflow(ns, shift, &ns))
 		return;
-	ns = ns + shift < 0 ? 0 : ns + shift;   /* of metadata only */
+	ns = ns < 0 ? 0 : ns;           /* of metadata only */
 	e = add_edit(edits, trace_field(ev, EV_TS));
 	snprintf(e->text, sizeof(e->text), "%" PRId64 ".%03d", ns / 1000,
 		 (int)(ns % 1000));

@@ -69,19 +69,26 @@ static uint32_t find_or_make(struct model *m, struct pairs *p, uint64_t a,
 	return i;
 }
 
+static uint32_t event_process(struct model *m, const struct trace_event *ev,
+			      uint64_t *pid)
+{
+	bool is_new;
+
+	*pid = number_or_name(m, trace_field(ev, EV_PID));
+	return find_or_make(m, &m->processes, m->nr_files, *pid,
+			    m->processes.nr, &is_new);
+}
+
 static uint32_t event_lane(struct model *m, const struct trace_event *ev)
 {
-	uint64_t pid = number_or_name(m, trace_field(ev, EV_PID));
-	uint64_t tid = number_or_name(m, trace_field(ev, EV_TID));
-	uint32_t process, lane;
+	uint64_t tid = number_or_name(m, trace_field(ev, EV_TID)), pid;
+	uint32_t process = event_process(m, ev, &pid), lane;
 	bool is_new;
 
 	if (!VEC_ROOM(m->lane, m->nr_lanes, m->cap_lanes)) {
 		m->no_memory = true;
 		return MODEL_NONE;
 	}
-	process = find_or_make(m, &m->processes, m->nr_files, pid,
-			       m->processes.nr, &is_new);
 	lane = find_or_make(m, &m->lanes, process, tid, m->nr_lanes, &is_new);
 	if (is_new)
 		m->lane[m->nr_lanes++] = (struct model_lane){
@@ -102,8 +109,12 @@ static int64_t int_arg(const struct trace_event *ev, enum trace_arg_key key,
 	return none;
 }
 
+/* Each GPU is a process in a trace; in a merged one several have the number 0,
+ * those of different hosts. */
 static uint32_t event_device(struct model *m, const struct trace_event *ev)
 {
+	uint64_t pid;
+	uint32_t process = event_process(m, ev, &pid);
 	int64_t id = int_arg(ev, ARG_DEVICE, ARG_IN_DEVICE, -1);
 	uint32_t device;
 	bool is_new;
@@ -113,7 +124,7 @@ static uint32_t event_device(struct model *m, const struct trace_event *ev)
 		m->no_memory = true;
 		return MODEL_NONE;
 	}
-	device = find_or_make(m, &m->devices, m->nr_files, id, m->nr_devices,
+	device = find_or_make(m, &m->devices, process, id, m->nr_devices,
 			      &is_new);
 	if (is_new)
 		m->device[m->nr_devices++] = (struct model_device){

@@ -31,7 +31,8 @@
  *
  * Times are ns from the base of the first file (base_ns of the files' clock);
  * several files are aligned by their baseTimeNanoseconds.  Devices, streams
- * and lanes are told apart by file: two ranks' GPU 0 are two devices.  What
+ * and lanes are told apart by file, and by process in it: two ranks' GPU 0 are
+ * two devices, also in a merged trace.  What
  * `report` leaves out is left out here: events without a usable time
  * (nr_bad_times), spans of the profiler, overhead.
  *

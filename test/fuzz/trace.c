@@ -17,15 +17,31 @@
 #include "test/fuzz/fuzz.h"
 #include "tools/gputrace.h"
 
+/* What each input is merged with: another base, so that times move. */
+static int other_file(void)
+{
+	static const char text[] = "{\"baseTimeNanoseconds\": "
+		"1790857025000000000, \"traceEvents\": []}";
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = memfd_create("other", 0);
+	if (pwrite(fd, text, strlen(text), 0) != (ssize_t)strlen(text))
+		abort();
+	return fd;
+}
+
+/* diff takes two files: the same, so that every name is on both sides. */
 static int run(int (*cmd)(int, char **), int fd, char *name, char *option,
 	       char *value)
 {
-	char path[32];
-	/* diff takes two: the same, so that every name is on both sides */
-	char *argv[] = { name, option, value, path, path, NULL };
-	int nr = cmd == cmd_diff ? 5 : 4;
+	char path[32], other[32];
+	char *argv[] = { name, option, value, path, other, NULL };
+	int nr = cmd == cmd_diff || cmd == cmd_merge ? 5 : 4;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	snprintf(other, sizeof(other), "/proc/self/fd/%d",
+		 cmd == cmd_merge ? other_file() : fd);
 	argv[nr] = NULL;
 	return cmd(nr, argv);
 }
