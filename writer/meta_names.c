@@ -248,6 +248,8 @@ void meta_names(struct trace *trace, struct bytes *out)
 {
 	struct lane **lanes = malloc((trace->tracks.nr_lanes + 1) *
 				     sizeof(*lanes));
+	/* In the recorder, or forgotten: that is not known of lanes. */
+	bool is_dump = trace->file->kind == FILE_DUMP;
 	struct lane *lane;
 	uint32_t nr = 0;
 
@@ -256,7 +258,7 @@ void meta_names(struct trace *trace, struct bytes *out)
 		return;
 	}
 	for (lane = trace->tracks.lanes; lane; lane = lane->next)
-		if (lane->nr_events)
+		if (lane->nr_events > (is_dump ? 0 : lane->nr_elsewhere))
 			lanes[nr++] = lane;
 	qsort(lanes, nr, sizeof(*lanes), compare);
 	cpu_threads_refresh(&trace->threads);

@@ -341,6 +341,7 @@ static void begin_own(struct trace *trace, uint32_t n,
 	own->gone_elsewhere = trace->gone;
 	trace->file = own;
 	trace->serial++;
+	track_begin_file(&trace->tracks);
 	/* Whoever asked for a file gets one, if only to see that it is
 	 * empty. */
 	if (target)
@@ -357,6 +358,7 @@ static void end_own(struct trace *trace)
 						own->gone_elsewhere));
 	trace->file = common;
 	trace->serial++;
+	track_end_file(&trace->tracks);
 	file_fini(own);
 }
 

@@ -203,6 +203,25 @@ struct lane *track_thread(struct tracks *tracks,
 	return lane;
 }
 
+void track_begin_file(struct tracks *tracks)
+{
+	struct lane *lane;
+
+	for (lane = tracks->lanes; lane; lane = lane->next) {
+		lane->nr_elsewhere_before = lane->nr_elsewhere;
+		lane->nr_elsewhere = lane->nr_events;
+	}
+}
+
+void track_end_file(struct tracks *tracks)
+{
+	struct lane *lane;
+
+	for (lane = tracks->lanes; lane; lane = lane->next)
+		lane->nr_elsewhere = lane->nr_elsewhere_before +
+			lane->nr_events - lane->nr_elsewhere;
+}
+
 struct lane *track_more(struct tracks *tracks, struct lane *lane)
 {
 	struct lane *more = lane->more;

@@ -62,6 +62,9 @@ struct lane {
 	struct gaps gaps;               /* ROLE_WORK */
 	struct nest nest;               /* the others */
 	uint64_t nr_events;
+	/* Of these, in other files than the one that is written; and what
+	 * that was before a window's own began. */
+	uint64_t nr_elsewhere, nr_elsewhere_before;
 	/* "pid":1,"tid":2 as it stands in every event */
 	char where[48];
 	uint32_t where_len;
@@ -117,6 +120,10 @@ static inline bool track_is_shared(const struct tracks *tracks)
 /* The thread has ended: its lane may be another's. */
 void track_end_thread(struct tracks *tracks, struct lane *lane,
 		      uint64_t t_ns);
+
+/* A file with its own names of lanes begins, and ends. */
+void track_begin_file(struct tracks *tracks);
+void track_end_file(struct tracks *tracks);
 
 /* The lane behind `lane` for what crosses there, made on demand. */
 struct lane *track_more(struct tracks *tracks, struct lane *lane);

@@ -187,8 +187,12 @@ static void serve_dump(struct trace *trace)
 	struct writer_target target;
 	struct sink *given;
 
-	if (requests_want_dump())
+	/* Also what came since the look, and before the request. */
+	if (requests_want_dump()) {
+		(void)batch_take(trace);
+		drain_rings(trace);
 		write_out(trace);
+	}
 	if (trace->options.recorder_ns) {
 		dump_work(trace);
 	} else if (requests_take_dump(&target, &given)) {

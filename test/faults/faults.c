@@ -149,7 +149,7 @@ static const char *const sure[] = {
 	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "geteuid", "getpid",
 	"free", "gettimeofday", "globfree", "fnmatch", "qsort", "qsort_r", "strtoul", "strtol",
 	"strtoull", "dirfd", "dl_iterate_phdr",
-	"bcmp", "memchr", "memcmp", "memcpy", "memmove", "memset", "strchr", "strcmp",
+	"bcmp", "memchr", "memcmp", "memcpy", "memmem", "memmove", "memset", "strchr", "strcmp",
 	"strcpy", "strcspn", "strerror", "strlen", "strncasecmp", "strncmp", "strnlen",
 	"strrchr", "strspn", "strstr", "snprintf", "sprintf",
 	"sigaddset", "sigdelset", "sigemptyset", "sigfillset", "sigismember",

@@ -57,7 +57,7 @@ SCENES = {
                             "GPUTRACE_TRACE": "cuda,nvtx,memory",
                             "GPUTRACE_OUT": "t.json.gz"}),
     "windows": (["windows"],
-                {"GPUTRACE_START": "profiler-api", "GPUTRACE_OUT": "%p.json",
+                {"GPUTRACE_START": "profiler-api", "GPUTRACE_OUT": "%p.%w.json",
                  "GPUTRACE_FLUSH": "2ms"}),
     "inert": (["inert", "--nvtx", "--exit", "3"], {}),
     "lonely": (["decode", "--steps", "1"], {"GPUTRACE_CUPTI": "/nowhere"}),

@@ -335,6 +335,17 @@ static void test_rotation(void)
 	CHECK_EQ(nr, 2);
 }
 
+static void started(uint64_t t_ns)
+{
+	static uint64_t id;
+
+	scene.t_ns = t_ns ? 0 : scene.t_ns;
+	scene_range(RECORD_RANGE_START, t_ns, ++id, "started");
+	scene_commit();
+	scene_range(RECORD_RANGE_END, t_ns + 10, id, NULL);
+	scene_commit();
+}
+
 /* A kernel that was running when it was fetched: who launched it, in which
  * range; not in the next window's file. */
 static void test_unfinished(void)
@@ -347,6 +358,7 @@ static void test_unfinished(void)
 	n = window_open() / 2 + 1;
 	scene.t_ns = clock_now_ns();
 	scene_push(0, 0, "decode \"1\"");
+	started(0);
 	scene_launch(tid, ++correlation, 100, 200);
 	scene_kernel("hung_kernel", 13, correlation, 300, 0)->end = 0;
 	while (clock_now_ns() < scene.t_ns + 1000)
@@ -358,6 +370,10 @@ static void test_unfinished(void)
 	CHECK_EQ(result.unfinished, 1);
 	CHECK_EQ(result.lost, 1);
 	CHECK_EQ(wait_for(window(5)).unfinished, 0);
+	window_open();
+	started(clock_now_ns());
+	window_close();
+	window_settle();
 	end();
 	snprintf(text, sizeof(text), "\"unfinished_launches\":[{\"name\":"
 		 "\"hung_kernel\",\"correlation\":%u,\"device\":0,"
@@ -368,6 +384,10 @@ static void test_unfinished(void)
 	CHECK_EQ(count(result.path, text), 1);
 	CHECK_EQ(count(result.path, "\"range\":\"decode \\\"1\\\"\"}]"), 1);
 	CHECK_EQ(count(wait_for(n + 1).path, "\"unfinished_launches\":[]"), 1);
+	/* Nor is a lane named there that only this one has. */
+	CHECK_EQ(count(result.path, "\"start/end ranges\""), 1);
+	CHECK_EQ(count(wait_for(n + 1).path, "\"start/end ranges\""), 0);
+	CHECK_EQ(count(wait_for(n + 2).path, "\"start/end ranges\""), 1);
 }
 
 static int nr_descriptors(void)
