@@ -422,12 +422,6 @@ def test_musl(tmp_path):
 
 # ---- Through the socket ----
 
-@pytest.fixture
-def capture(gputrace):
-    if "\n  capture " not in gputrace("--help").out:
-        pytest.skip("the command does not know the verb")
-
-
 def captured(container, uid=None, **options):
     """A short capture: the trace, which is whole."""
     path = container.folder / "t.json"
@@ -441,7 +435,6 @@ def captured(container, uid=None, **options):
     return trace
 
 
-@pytest.mark.usefixtures("capture")
 @both
 def test_capture(contain, uid):
     """The trace comes out, nothing stays inside, the program sleeps on."""
@@ -455,7 +448,6 @@ def test_capture(contain, uid):
     assert c.outer.poll() is None
 
 
-@pytest.mark.usefixtures("capture")
 @as_root
 def test_root_captures_a_users(contain):
     """Root has no number in the user's namespace, and enters it."""
@@ -464,7 +456,6 @@ def test_root_captures_a_users(contain):
     captured(c, uid=0)
 
 
-@pytest.mark.usefixtures("capture")
 @pytest.mark.parametrize("options", [
     ROOTS["a read-only root"], ROOTS["a noexec /tmp"],
     {**ROOTS["nothing to write to"], "TMPDIR": "/out"}],
@@ -477,7 +468,6 @@ def test_capture_in_roots(contain, options):
     captured(c)
 
 
-@pytest.mark.usefixtures("capture")
 def test_nothing_to_write_to(contain):
     """No socket: the log says it, the program goes on, the command says
     why."""
@@ -496,7 +486,6 @@ def test_nothing_to_write_to(contain):
     assert c.outer.poll() is None
 
 
-@pytest.mark.usefixtures("capture")
 @both
 def test_start_and_stop(contain, uid):
     """The file of a window without a name of its own stays inside."""
@@ -545,7 +534,6 @@ def say(container, uid, *lines):
     return done.stdout
 
 
-@pytest.mark.usefixtures("capture")
 @as_root
 @both
 def test_a_stranger_gets_nothing(contain, uid):
