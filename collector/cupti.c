@@ -210,14 +210,13 @@ void cupti_stand_aside(void)
 /* With `control` held. */
 static int take_place(void)
 {
+	bool is_held = cupti_is_ours(); /* a start overtakes a stop */
 	int error;
 
 	atomic_store(&place, HERE);
 	client_clock_sample();
-	error = cupti_buffers_claim();
-	if (!error)
-		error = cupti_kinds_enable();
-	return error;
+	error = is_held ? 0 : cupti_buffers_claim();
+	return error ? error : cupti_kinds_enable();
 }
 
 void cupti_take_up(void)
