@@ -117,7 +117,9 @@ static void take_done(struct client *client)
 	atomic_store(&work->state, WORK_FREE);
 	if (!is_gone)
 		answer_work(client);
-	else if (work_has_owner(work))
+	else if (work->kind == WORK_START && !work->code &&
+		 work->request.has_fd)
+		/* Nobody knows of it, whatever its duration. */
 		queue_abandon(work, work->window);
 }
 
