@@ -193,25 +193,24 @@ static void carry_out(struct work *work)
 }
 
 /* The one that was queued first. */
-static struct work *next_work(bool is_dump)
+static struct work *next_work(enum work_state queued)
 {
 	struct work *next = NULL;
 
 	for (size_t i = 0; i < nr_works; i++)
-		if (atomic_load(&works[i].state) == WORK_QUEUED &&
-		    (works[i].kind == WORK_DUMP) == is_dump &&
+		if (atomic_load(&works[i].state) == queued &&
 		    (!next || (int32_t)(works[i].order - next->order) < 0))
 			next = &works[i];
 	return next;
 }
 
-static void run(bool is_dump)
+static void run(enum work_state queued)
 {
 	struct work *work;
 	uint32_t seen;
 
 	while (seen = atomic_load(&wake), !atomic_load(&is_ending)) {
-		work = next_work(is_dump);
+		work = next_work(queued);
 		if (!work) {
 			wait_change(&wake, seen, UINT64_MAX >> 1);
 			continue;
@@ -224,7 +223,7 @@ static void run(bool is_dump)
 static void *run_work(void *argument)
 {
 	(void)argument;
-	run(false);
+	run(WORK_QUEUED);
 	return NULL;
 }
 
@@ -232,7 +231,7 @@ static void *run_dumps(void *argument)
 {
 	(void)argument;
 	log_be_carried();
-	run(true);
+	run(WORK_QUEUED_DUMP);
 	return NULL;
 }
 
@@ -309,8 +308,8 @@ void work_queue(struct work *work)
 	atomic_store(&work->is_cancelled, 0);
 	if (work->kind == WORK_DUMP && !can_dump)
 		fail(work, PROTOCOL_FAILED, "no thread for dumps");
-	atomic_store(&work->state, work->kind == WORK_DUMP && !can_dump ?
-		     WORK_DONE : WORK_QUEUED);
+	atomic_store(&work->state, work->kind != WORK_DUMP ? WORK_QUEUED :
+		     can_dump ? WORK_QUEUED_DUMP : WORK_DONE);
 	wait_wake(&wake);
 }
 

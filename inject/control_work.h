@@ -20,8 +20,11 @@
  *
  *   FREE --work_queue()--> QUEUED --(a worker)--> DONE --> FREE
  *   (the socket's thread)                  (the socket's thread)
+ *
+ * What is QUEUED or QUEUED_DUMP is one thread's alone: the other one looks at
+ * nothing but the state, as all the rest may be filled in anew meanwhile.
  */
-enum work_state { WORK_FREE, WORK_QUEUED, WORK_DONE };
+enum work_state { WORK_FREE, WORK_QUEUED, WORK_QUEUED_DUMP, WORK_DONE };
 enum work_kind { WORK_START, WORK_STOP, WORK_DUMP, WORK_ABANDON };
 
 struct work {
