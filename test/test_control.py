@@ -326,7 +326,7 @@ def test_off(tmp_path):
 
 
 def test_it_goes_with_the_process(tmp_path):
-    with Server(tmp_path, "--seconds", 2) as server:
+    with Server(tmp_path, "--seconds", 1) as server:
         server.client().close()
         assert server.process.wait(30) == 0
         assert list(server.place.iterdir()) == []
@@ -354,7 +354,7 @@ def test_a_folder_that_is_not_ours_alone(tmp_path):
                 GPUTRACE_START="now") as server:
         server.place.mkdir(exist_ok=True)
     server.place.chmod(0o777)
-    done = run("decode", "--seconds", 0.5, GPUTRACE_LOG="info",
+    done = run("decode", "--seconds", 0.3, GPUTRACE_LOG="info",
                TMPDIR=server.tmp, GPUTRACE_OUT=tmp_path / "t.json")
     assert done.status == 0 and done.out.startswith("steps ")
     assert len([l for l in done.err.splitlines()
@@ -364,7 +364,7 @@ def test_a_folder_that_is_not_ours_alone(tmp_path):
 
 @pytest.mark.parametrize("tmp", ["/nowhere/at/all", "/proc", "relative"])
 def test_no_folder_for_it(tmp_path, tmp):
-    done = run("decode", "--seconds", 0.5, GPUTRACE_LOG="info", TMPDIR=tmp,
+    done = run("decode", "--seconds", 0.3, GPUTRACE_LOG="info", TMPDIR=tmp,
                GPUTRACE_OUT=tmp_path / "t.json")
     said = [l for l in done.err.splitlines() if "control socket" in l]
     assert done.status == 0 and done.out.startswith("steps ")
