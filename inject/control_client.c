@@ -16,8 +16,6 @@
 #include "inject/protocol.h"
 
 #define NS_PER_MS UINT64_C(1000000)
-/* A client that does not read, or has not said who it is, is given so long. */
-#define PATIENCE_NS (5000 * NS_PER_MS)
 /* While somebody waits for a window or for work. */
 #define LOOK_MS 10
 /* The worker takes over so long before, and meets the moment itself. */
@@ -30,6 +28,7 @@ static struct client {
 	enum stage stage;
 	uint32_t window;        /* that it waits for */
 	uint64_t until_ns;      /* PREPARING no longer than that */
+	uint32_t unheard;       /* whose start it has not been told of yet */
 	uint32_t owned;         /* to be closed when it goes; 0: none */
 } clients[CLIENTS_MAX];
 
@@ -86,6 +85,7 @@ static void answer_work(struct client *client)
 	switch (work->kind) {
 	case WORK_START:
 		client->owned = work_has_owner(work) ? work->window : 0;
+		client->unheard = work->request.has_fd ? work->window : 0;
 		reply_started(&reply, work);
 		break;
 	case WORK_DUMP:
@@ -117,7 +117,9 @@ static void take_done(struct client *client)
 	atomic_store(&work->state, WORK_FREE);
 	if (!is_gone)
 		answer_work(client);
-	else if (work_has_owner(work))
+	else if (work->kind == WORK_START && !work->code &&
+		 work->request.has_fd)
+		/* Nobody knows of it, whatever its duration. */
 		queue_abandon(work, work->window);
 }
 
@@ -132,10 +134,11 @@ static void drop(struct client *client)
 		work_close(work);
 	else if (client->stage == WORKING)
 		work_cancel(work);
-	else if (client->owned)
-		queue_abandon(work, client->owned);
+	else if (client->owned || client->unheard)
+		queue_abandon(work, client->owned ? client->owned :
+			      client->unheard);
 	client->stage = IDLE;
-	client->owned = 0;
+	client->owned = client->unheard = 0;
 }
 
 /* ---- Commands ---- */
@@ -181,12 +184,6 @@ static void prepare_start(struct client *client, uint64_t now_ns)
 		answer_error(client, work->code, work->why);
 }
 
-static void go(struct client *client, uint64_t now_ns)
-{
-	client->until_ns = now_ns + PATIENCE_NS;
-	prepare_start(client, now_ns);
-}
-
 static void begin_start(struct client *client)
 {
 	struct work *work = work_of(client);
@@ -198,11 +195,14 @@ static void begin_start(struct client *client)
 		work_close(work);
 		answer_error(client, PROTOCOL_BAD_VALUE, "at= is more than a "
 			     "day away (nanoseconds since 1970 are meant)");
-	} else if (work->at_ns > clock_now_ns() + BEFORE_NS) {
-		client->stage = UNTIL_AT;
-	} else {
-		go(client, clock_now_ns());
+		return;
 	}
+	client->until_ns = (work->at_ns ? work->at_ns : clock_now_ns()) +
+		PEER_PATIENCE_NS;
+	if (work->at_ns > clock_now_ns() + BEFORE_NS)
+		client->stage = UNTIL_AT;
+	else
+		prepare_start(client, clock_now_ns());
 }
 
 static void begin_wait(struct client *client)
@@ -304,7 +304,7 @@ static void look_at_wait(struct client *client, uint64_t now_ns)
 
 	if (client->stage == UNTIL_AT &&
 	    now_ns + BEFORE_NS >= work_of(client)->at_ns)
-		go(client, now_ns);
+		prepare_start(client, now_ns);
 	else if (client->stage == PREPARING)
 		prepare_start(client, now_ns);
 	if (client->stage != WAITING)
@@ -319,19 +319,20 @@ static void look_at_wait(struct client *client, uint64_t now_ns)
 	answer(client);
 }
 
-/* Has said nothing of use, or does not read, for too long. */
-static bool is_tiresome(const struct client *client, uint64_t now_ns)
-{
-	return (client->peer.out_len || !client->peer.is_greeted) &&
-		now_ns > client->peer.active_ns + PATIENCE_NS;
-}
-
 /* Has a line that could be taken now. */
 static bool has_line(const struct client *client)
 {
 	return is_ready(client) && client->peer.in_len &&
 		(client->peer.in_len == sizeof client->peer.in ||
 		 memchr(client->peer.in, '\n', client->peer.in_len));
+}
+
+static bool is_over(const struct client *client, short events, uint64_t now_ns)
+{
+	return peer_is_tiresome(&client->peer, now_ns) ||
+		(events & (POLLERR | POLLHUP) && client->stage != IDLE) ||
+		(client->peer.has_ended && client->stage == IDLE &&
+		 !client->peer.out_len && !has_line(client));
 }
 
 static bool may_read(const struct client *client)
@@ -360,11 +361,10 @@ static int serve(struct client *client, short events, uint64_t now_ns)
 	}
 	served += take_line(client);
 	if (events & POLLNVAL || peer_flush(&client->peer) ||
-	    is_tiresome(client, now_ns) ||
-	    (events & (POLLERR | POLLHUP) && client->stage != IDLE) ||
-	    (client->peer.has_ended && client->stage == IDLE &&
-	     !client->peer.out_len && !has_line(client)))
+	    is_over(client, events, now_ns))
 		drop(client);
+	else if (!client->peer.out_len)
+		client->unheard = 0;
 	return served;
 }
 
@@ -407,7 +407,7 @@ static uint64_t due_ns(const struct client *client, uint64_t now_ns)
 	if (client->stage == UNTIL_AT)
 		return work->at_ns - BEFORE_NS;
 	return client->peer.out_len || !client->peer.is_greeted ?
-		client->peer.active_ns + PATIENCE_NS : UINT64_MAX;
+		client->peer.active_ns + PEER_PATIENCE_NS : UINT64_MAX;
 }
 
 int control_client_timeout_ms(uint64_t now_ns)

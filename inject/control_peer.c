@@ -191,3 +191,9 @@ void peer_turn_away(int fd, const struct bytes *reply)
 	(void)peer_flush(&peer);
 	peer_close(&peer);
 }
+
+bool peer_is_tiresome(const struct peer *peer, uint64_t now_ns)
+{
+	return (peer->out_len || !peer->is_greeted) &&
+		now_ns > peer->active_ns + PEER_PATIENCE_NS;
+}

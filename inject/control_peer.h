@@ -22,6 +22,9 @@ enum {
 	PEER_OUT_MAX = 6 * 4096 + 4096,
 };
 
+/* One that does not read, or has not said what it speaks, is given so long. */
+#define PEER_PATIENCE_NS UINT64_C(5000000000)
+
 struct peer {
 	int fd;                         /* -1: no connection */
 	int passed;                     /* the descriptor that came, or -1 */
@@ -63,6 +66,8 @@ void peer_reply(struct peer *peer, const struct bytes *reply);
 
 /* Sends what it takes.  0 or what drops the peer. */
 int peer_flush(struct peer *peer);
+
+bool peer_is_tiresome(const struct peer *peer, uint64_t now_ns);
 
 /* One that gets this answer, as far as it takes it at once, and no more. */
 void peer_turn_away(int fd, const struct bytes *reply);

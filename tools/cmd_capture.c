@@ -196,6 +196,25 @@ static void begin(struct capture *capture, struct session *s)
 	fail(capture, s, why);
 }
 
+/* The one connection waits for the window's end; another one orders it.  A
+ * window that may be open already is ended when its answer has come. */
+static void stop(struct capture *capture, struct session *s)
+{
+	char why[PATH_MAX + 256];
+
+	if (s->stage == STARTING) {
+		if (control_now_ns() < capture->at_ns)
+			fail(capture, s, "interrupted before it began");
+		return;
+	}
+	s->stopper = calloc(1, sizeof(*s->stopper));
+	if (!s->stopper ||
+	    control_open(s->stopper, &capture->chosen.machine, s->t, why,
+			 sizeof(why)) || control_send(s->stopper, "stop", -1))
+		keep_part(capture, s, "interrupted");
+	s->until_ns = control_now_ns() + WRITE_MS * NS_PER_MS;
+}
+
 static void has_begun(struct capture *capture, struct session *s,
 		      const struct control_reply *reply)
 {
@@ -206,10 +225,11 @@ static void has_begun(struct capture *capture, struct session *s,
 	s->stage = RUNNING;
 	s->until_ns = control_now_ns() + capture->duration_ns +
 		WRITE_MS * NS_PER_MS;
-	if (!control_send(s->c, line, -1))
-		return;
 	snprintf(why, sizeof(why), "pid %ld has ended", s->t->pid);
-	keep_part(capture, s, why);
+	if (control_send(s->c, line, -1))
+		keep_part(capture, s, why);
+	else if (capture->has_stopped)
+		stop(capture, s);
 }
 
 /* ---- All of them ---- */
@@ -235,23 +255,6 @@ static void look(struct capture *capture, struct session *s)
 		finish(capture, s, &reply);
 	else
 		keep_part(capture, s, why);
-}
-
-/* The one connection waits for the window's end; another one orders it. */
-static void stop(struct capture *capture, struct session *s)
-{
-	char why[PATH_MAX + 256];
-
-	if (s->stage == STARTING) {
-		fail(capture, s, "interrupted before it began");
-		return;
-	}
-	s->stopper = calloc(1, sizeof(*s->stopper));
-	if (!s->stopper ||
-	    control_open(s->stopper, &capture->chosen.machine, s->t, why,
-			 sizeof(why)) || control_send(s->stopper, "stop", -1))
-		keep_part(capture, s, "interrupted");
-	s->until_ns = control_now_ns() + WRITE_MS * NS_PER_MS;
 }
 
 static void obey_signals(struct capture *capture)
