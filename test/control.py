@@ -63,7 +63,7 @@ class Server:
     def __init__(self, folder, *args, program="decode", tmp=None, **settings):
         self.folder, self.tmp = folder, tmp or folder / "tmp"
         self.tmp.mkdir(exist_ok=True)
-        args = args or ("--seconds", 600, "--kernels", 10, "--sync-ms", 2)
+        args = args or ("--seconds", 600, "--kernels", 4, "--sync-ms", 5)
         settings = {"GPUTRACE_START": "off", "TMPDIR": self.tmp,
                     "GPUTRACE_OUT": folder / "t.json", **settings}
         self.process = start(program, *args, **settings)

@@ -4,13 +4,16 @@ capture, dump of a running process."""
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
+import sys
 import time
 
 import pytest
 from control import Client, Server, starttime, until
-from tracing import BUILD, LIBRARY, SANITIZED, Trace, judge, run
+from tracing import (BUILD, LIBRARY, SANITIZED, Trace, environment, judge,
+                     run)
 
 
 @pytest.fixture(scope="module", name="server")
@@ -400,11 +403,10 @@ if len(sys.argv) > 2:
 def test_a_child_and_a_second_life(tmp_path):
     """The child of a fork neither answers for its parent nor takes its socket
     away; a program that becomes itself again has a new one."""
-    env = dict(GPUTRACE_START="off", TMPDIR=str(tmp_path))
-    from tracing import environment  # pylint: disable=C0415
     process = subprocess.Popen(
         ["python3", "-c", CHILD, "0.2", CHILD], stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE, text=True, env=environment(**env))
+        stdout=subprocess.PIPE, text=True,
+        env=environment(GPUTRACE_START="off", TMPDIR=tmp_path))
     place = tmp_path / ("gputrace-%d" % os.geteuid())
     path = place / ("%d-%s.sock" % (process.pid, starttime(process.pid)))
     process.stdout.readline()
@@ -430,6 +432,84 @@ def attempt_path(path):
         return Client(path)
     except (ConnectionRefusedError, FileNotFoundError):
         return None
+
+
+ALLOW_ALL = """
+import ctypes, os, struct, sys
+libc = ctypes.CDLL(None, use_errno=True)
+code = ctypes.create_string_buffer(struct.pack("HBBI", 6, 0, 0, 0x7fff0000))
+class Program(ctypes.Structure):
+    _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+libc.prctl(38, 1, 0, 0, 0)
+if libc.prctl(22, 2, ctypes.byref(Program(1, ctypes.addressof(code))), 0, 0):
+    sys.exit(77)
+"""
+
+# Closes all descriptors, ours among them, and takes their numbers for sockets
+# of its own.
+REUSES = ALLOW_ALL + """
+import socket, time
+assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+path, own = sys.argv[1:]
+while not (os.path.isdir(path) and os.listdir(path)):
+    time.sleep(0.01)
+time.sleep(0.1)
+os.closerange(3, 200)
+listeners = []
+for i in range(20):
+    s = socket.socket(socket.AF_UNIX)
+    s.bind("%s%d" % (own, i))
+    s.listen()
+    listeners.append(s)
+print("ready", flush=True)
+sys.stdin.readline()
+for s in listeners:
+    s.settimeout(5)
+    s.accept()[0].sendall(b"mine")
+"""
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="Python under the sanitizer")
+def test_a_program_that_takes_our_numbers(tmp_path):
+    """Under a filter of system calls, as in most containers, the table of
+    descriptors is the program's: its sockets stay its own."""
+    place = tmp_path / ("gputrace-%d" % os.geteuid())
+    process = subprocess.Popen(
+        ["python3", "-c", REUSES, place, tmp_path / "own"], text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env=environment(GPUTRACE_START="off", TMPDIR=tmp_path))
+    if process.stdout.readline() != "ready\n":
+        assert process.wait() == 77
+        pytest.skip("no seccomp filters")
+    for path in place.iterdir():
+        try:
+            with Client(path) as client:
+                client.receive()
+        except (ConnectionError, OSError):
+            pass
+    clients = []
+    for i in range(20):
+        clients.append(socket.socket(socket.AF_UNIX))
+        clients[-1].connect("%s%d" % (tmp_path / "own", i))
+    process.stdin.write("\n")
+    process.stdin.flush()
+    assert [c.recv(99) for c in clients] == [b"mine"] * 20
+    assert process.wait(30) == 0
+    process.communicate()
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="Python under the sanitizer")
+def test_in_a_sandbox(tmp_path, gputrace):
+    """Under a filter that refuses nothing."""
+    run_it = ALLOW_ALL + "os.execv(sys.argv[1], sys.argv[1:])"
+    with Server(tmp_path, "-c", run_it, BUILD / "host" / "decode",
+                "--seconds", 600, "--kernels", 4, "--sync-ms", 5,
+                program=sys.executable) as server:
+        server.client().close()
+        done = gputrace("capture", server.pid, "-d", "50ms", "-o",
+                        tmp_path / "c.json")
+        assert done.status == 0, done.err
+        assert check(tmp_path / "c.json").slices("kernel")
 
 
 # ---- The commands ----
@@ -526,8 +606,8 @@ def test_a_descriptor_that_may_not_be_passed(tmp_path, gputrace):
 
 def test_dump_of_the_recorder(tmp_path, gputrace):
     with Server(tmp_path, GPUTRACE_START="now",
-                GPUTRACE_RECORDER=5) as server:
-        assert until(lambda: server.ask("status")["kernels"] > 100)
+                GPUTRACE_RECORDER=1) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 10)
         assert server.state() == "recorder"
         assert server.ask("start")["code"] == "busy"
         for path in (tmp_path / "d.json", tmp_path / "d.json.gz"):

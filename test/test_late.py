@@ -20,6 +20,16 @@ def late(*args, **settings):
     return done
 
 
+def start_late(folder, *args, **settings):
+    """One that says it is ready, and waits for a line."""
+    process = subprocess.Popen(
+        [BUILD / "host" / "late", *args], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+        env=environment(traced=False, **settings))
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
 def late_trace(tmp_path, *args, library=LIBRARY, **settings):
     """Runs host/late and reads its one trace, which has what came after the
     load and nothing from before."""
@@ -99,6 +109,28 @@ def test_asleep(tmp_path):
     assert done.did["memory"]["kB"] < 16384 or SANITIZED
 
 
+def test_captures_of_a_server(tmp_path, gputrace):
+    """Asleep until then; the range it is in was pushed after the load."""
+    process = start_late(tmp_path, "--graph", "--nvtx", "--serve", LIBRARY,
+                         GPUTRACE_START="off", TMPDIR=tmp_path)
+    for number in range(2):
+        out = tmp_path / ("%d.json" % number)
+        done = gputrace("capture", process.pid, "-d", "200ms", "-o", out)
+        assert done.status == 0, done.err
+        trace = Trace(out)
+        assert not judge(out), judge(out)
+        requests = len(trace.ranges("request"))
+        assert requests > 1 and len(trace.ranges("serving")) == 1
+        nodes = collections.Counter(
+            k["args"]["graph node id"] for k in named(trace, "rotary"))
+        assert len(nodes) == 20
+        assert max(nodes.values()) - min(nodes.values()) <= 1
+        assert any("(priority -5)" in n
+                   for n in trace.labels("thread_name").values())
+    process.communicate(b"\n", timeout=60)
+    assert process.returncode == 0
+
+
 def test_profiler_api(tmp_path):
     late_trace(tmp_path, "--profiler", GPUTRACE_START="profiler-api")
 
@@ -142,13 +174,9 @@ def test_brought_by_a_debugger(tmp_path):
     variables are of a parent's, and name a file that is not to be had."""
     out = tmp_path / "t.json"
     given = "GPUTRACE_OUT=%s\nGPUTRACE_START=now" % out
-    process = subprocess.Popen(
-        [BUILD / "host" / "late", "--pause", "--settings", given, LIBRARY],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment(traced=False, GPUTRACE_START="off",
-                        NVTX_INJECTION64_PATH="/none/libgputrace.so"),
-        cwd=tmp_path)
-    assert process.stdout.readline() == b"ready\n"
+    process = start_late(
+        tmp_path, "--pause", "--settings", given, LIBRARY,
+        GPUTRACE_START="off", NVTX_INJECTION64_PATH="/none/libgputrace.so")
     refused = ctypes.CDLL(None, use_errno=True).ptrace(
         PTRACE_SEIZE, process.pid, None, None)
     output, err = process.communicate(b"\n", timeout=60)

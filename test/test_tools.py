@@ -30,7 +30,8 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_graph")
 TABLES = {"kernels": ("kernel",), "api": ("cuda_runtime", "cuda_driver"),
           "copies": ("gpu_memcpy", "gpu_memset"), "graphs": ("cuda_graph",),
           "nvtx": ("user_annotation",)}
-COMMANDS = ["record", "report", "diagnose", "check", "ps", "doctor", "open"]
+COMMANDS = ["record", "report", "diagnose", "diff", "merge", "check", "ps",
+            "doctor", "open"]
 
 
 def load(path):

@@ -17,6 +17,8 @@ static const struct command {
 	{ "attach", cmd_attach, "load the library into a running process" },
 	{ "report", cmd_report, "tables: kernels, API calls, copies, ranges" },
 	{ "diagnose", cmd_diagnose, "what is slow, why, and what it would save" },
+	{ "diff", cmd_diff, "what changed from one trace to another" },
+	{ "merge", cmd_merge, "several ranks or processes on one timeline" },
 	{ "check", cmd_check, "is the file valid, do Perfetto and HTA read it" },
 	{ "ps", cmd_ps, "processes that use CUDA or carry the library" },
 	{ "doctor", cmd_doctor, "would tracing work here, or in a process" },

@@ -413,6 +413,7 @@ int model_add_file(struct model *m, const char *path,
 
 	if (!t)
 		return -EIO;
+	trace_on_member(t, m->member_fn, m->member_arg);
 	while ((more = trace_next(t, &ev)) > 0 && !m->no_memory) {
 		if (first)
 			align(m, t);

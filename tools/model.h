@@ -127,6 +127,8 @@ struct model {
 	int64_t first_ns, last_ns;      /* of all slices */
 	uint64_t nr_events, nr_bad_times;
 	bool no_memory;
+	trace_member_fn *member_fn;     /* the caller's, or NULL: sees the */
+	void *member_arg;               /* keys of each document */
 };
 
 void model_init(struct model *m);

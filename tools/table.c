@@ -44,7 +44,10 @@ static void format_number(char *to, size_t size, enum table_format format,
 {
 	int len;
 
-	if (kind == CELL_SHARE && format == FORMAT_JSON) {
+	if (kind == CELL_SHARE && n < 0) {
+		*to = '-';
+		format_number(to + 1, size - 1, format, kind, -n);
+	} else if (kind == CELL_SHARE && format == FORMAT_JSON) {
 		snprintf(to, size, "%" PRId64 ".%06" PRId64,
 			 n / CELL_SHARE_ONE, n % CELL_SHARE_ONE);
 	} else if (kind == CELL_SHARE) {

@@ -43,9 +43,11 @@ static void end(struct trace *trace, int error)
 		dump->result.bytes = dump->file.nr_bytes;
 		memcpy(dump->result.path, dump->file.path,
 		       sizeof(dump->result.path));
-		memcpy(trace->last_path, dump->file.path,
-		       sizeof(trace->last_path));
+		if (dump->file.path[0])
+			memcpy(trace->last_path, dump->file.path,
+			       sizeof(trace->last_path));
 		trace->last_bytes = dump->file.nr_bytes;
+		trace->nr_dumped++;
 	}
 	requests_dumped(&dump->result);
 	libdeflate_free_decompressor(dump->unpacker);

@@ -62,7 +62,7 @@ struct trace {
 	uint64_t last_bytes;
 	struct stretch stretch;         /* of `out`; its tally is unused */
 	struct dump *dump;              /* that is being written */
-	uint32_t nr_dumps;
+	uint32_t nr_dumps, nr_dumped;   /* begun; complete */
 	uint64_t first_open_ns;         /* of all windows */
 	bool has_own_files;             /* %w: one for each window */
 	bool lacks_memory;              /* and that is said */

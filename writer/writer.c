@@ -52,7 +52,7 @@ static void publish(const struct trace *trace)
 	writer.summary.events = trace->nr_events;
 	writer.summary.bytes = trace->last_bytes;
 	writer.summary.is_recorder = trace->options.recorder_ns;
-	writer.summary.dumps = trace->nr_dumps;
+	writer.summary.dumps = trace->nr_dumped;
 	pthread_mutex_unlock(&writer.lock);
 }
 

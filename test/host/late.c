@@ -14,6 +14,7 @@
  *	--close         dlopen and dlclose, three times
  *	--settings TEXT given to gputrace_attach() of the last one
  *	--pause         waits for a line on stdin before it loads
+ *	--serve         works on after that until a line comes on stdin
  *	--profiler      what comes after is between cuProfilerStart and Stop
  *	--measure       another thread launches all the time: its longest gap
  *	                between two launches, in 0.3 s before the load and
@@ -28,6 +29,7 @@
 #include <dlfcn.h>
 #include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,6 +52,7 @@ static const char *users[MAX_USERS], *settings, *end = "exit";
 static int (*calls[MAX_USERS])(const char *name);
 static int nr_users, nr_threads, use_nvtx, use_graph, use_running;
 static int is_fresh, is_closed, is_paused, is_measured, use_profiler;
+static int is_serving;
 static atomic_bool is_loaded, is_over;
 static atomic_int nr_seen, nr_outside; /* pushes; threads out of their ranges */
 
@@ -301,6 +304,24 @@ static void load_all(int nr, char **paths)
 	}
 }
 
+static void serve(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	puts("ready");
+	fflush(stdout);
+	nvtxRangePushA("serving");
+	while (!poll(&input, 1, 2)) {
+		nvtxRangePushA("request");
+		gpu_launch(&gpu, KERNEL_ADD, stream, 2000);
+		if (graph)
+			CU(cuGraphLaunch, graph, stream);
+		CU(cuStreamSynchronize, stream);
+		nvtxRangePop();
+	}
+	nvtxRangePop();
+}
+
 static void after(void)
 {
 	if (is_fresh) {
@@ -320,6 +341,8 @@ static void after(void)
 		TALLY("gpu", "nodes", NODES);
 	}
 	use_after();
+	if (is_serving)
+		serve();
 	if (use_profiler)
 		CU(cuProfilerStop);
 }
@@ -359,6 +382,7 @@ static const struct option long_options[] = {
 	{ "settings", required_argument, NULL, 's' },
 	{ "pause", no_argument, &is_paused, 1 },
 	{ "measure", no_argument, &is_measured, 1 },
+	{ "serve", no_argument, &is_serving, 1 },
 	{ "profiler", no_argument, &use_profiler, 1 },
 	{ "end", required_argument, NULL, 'e' },
 	{ NULL, 0, NULL, 0 },
