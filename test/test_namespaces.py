@@ -501,6 +501,30 @@ def test_start_and_stop(contain, uid):
     assert Trace(path).slices("kernel") and not judge(path)
 
 
+@pytest.mark.skipif(bool(SANITIZED), reason="a sanitizer is not brought into "
+                    "a process late")
+@both
+def test_attach_and_capture(contain, uid):
+    """The library comes into a container that does not have it."""
+    c = contain(uid, traced=False)
+    c.wait_for("untraced", "attach")
+    done = c.command("attach", c.pid)
+    assert done.returncode == 0, done.stderr
+    c.wait_for("sleeping", "socket")
+    captured(c)
+
+
+@own_libc
+def test_attach_to_a_newer_libc(contain):
+    c = contain(os.geteuid(), traced=False,
+                system=debian(NEWER, "libc6", "dash", "musl"))
+    c.wait_for("untraced", "attach")
+    done = c.command("attach", c.pid)
+    assert done.returncode == 0, done.stderr
+    c.wait_for("sleeping", "socket")
+    captured(c)
+
+
 # A client in the container's root, as a user of its own: connects, says the
 # lines that come, prints what it gets.
 CLIENT = """
