@@ -244,6 +244,17 @@ def test_killed_at_any_moment(tmp_path, place, step):
     assert kernels_of(path) == KERNELS
 
 
+def test_the_copied_code_refers_to_itself():
+    """What runs in the other process calls nothing by its address here."""
+    done = subprocess.run(
+        ["readelf", "-rW", BUILD / "obj/tool/tools/attach_stub.o"],
+        capture_output=True, text=True, check=True)
+    part = re.search(r"'\.rela\.?stub_body'.*?(?=\nRelocation|\Z)", done.stdout,
+                     re.S)
+    names = [l.split()[4] for l in part.group().splitlines()[2:] if l.strip()]
+    assert names and all(n.startswith("stub_") for n in names), names
+
+
 # ---- Containers ----
 
 @pytest.fixture
