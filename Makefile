@@ -73,6 +73,7 @@ obj      = $(patsubst %.c,$(O)/obj/$(1)/%.o,$(2))
 LIB_O   := $(call obj,guest,$(LIB_C))
 CORE_O  := $(call obj,guest,$(CORE_C))
 TOOL_O  := $(call obj,tool,$(TOOL_C))
+TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
            $(O)/sim/libcudart.so.13 \
@@ -160,25 +161,24 @@ CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)
 
 $(O)/unit/%: $(O)/obj/tool/test/unit/%.o $(O)/libgputrace.a \
-		$(O)/sim/libcupti.so.13
+		$(O)/sim/libcupti.so.13 $(TOOLS_O)
 	$(call say,LINK,$@)
-	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< $(O)/libgputrace.a \
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< \
+		$(if $(findstring steps,$*),$(TOOLS_O)) $(O)/libgputrace.a \
 		$(if $(findstring sim_,$*),$(O)/sim/libcuda.so.1) $(CORE_LIBS)
 
 $(O)/bench/%: $(O)/obj/tool/test/bench/%.o $(O)/libgputrace.a \
 		$(filter-out %/gputrace.o,$(TOOL_O)) $(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< \
-		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
-		$(O)/libgputrace.a $(CORE_LIBS)
+		$(TOOLS_O) $(O)/libgputrace.a $(CORE_LIBS)
 
 $(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(O)/libgputrace.a \
 		$(filter-out %/gputrace.o,$(TOOL_O))
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) \
 		$(if $(findstring fuzzer,$(SAN)),-fsanitize=fuzzer) -o $@ $< \
-		$(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O)) \
-		$(O)/libgputrace.a $(CORE_LIBS)
+		$(TOOLS_O) $(O)/libgputrace.a $(CORE_LIBS)
 
 # Makes calls of libgputrace.so fail (test/faults/faults.c).
 $(O)/faults/libfaults.so: test/faults/faults.c

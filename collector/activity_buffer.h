@@ -30,8 +30,11 @@ struct activity_buffer *activity_take(void);
 const void *activity_next(struct activity_buffer *buffer, const void *raw);
 
 /* Waits until many buffers are completed (an eighth of all), activity_wake()
- * is called, or timeout_ns.  Context: writer thread. */
-void activity_wait(uint64_t timeout_ns);
+ * is called, or timeout_ns.  `seen` is activity_arrivals() from before the
+ * caller looked at what else may have come: so no wake is missed.
+ * Context: writer thread. */
+uint32_t activity_arrivals(void);
+void activity_wait(uint32_t seen, uint64_t timeout_ns);
 /* Context: any thread but the program's hot path (a system call). */
 void activity_wake(void);
 

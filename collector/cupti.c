@@ -85,17 +85,21 @@ static void flush_forced(uint64_t wait_ns)
 	watch_forced(start_ns);
 }
 
-/* Somebody waits for what a plain flush would not bring. */
+/* All that there is now; a forced flush only where no gap comes soon. */
 static void flush_on_demand(void)
 {
+	uint64_t begin_ns = clock_now_ns();
 	uint32_t asked;
 
 	if (!cupti_demand_is_there(&asked))
 		return;
-	if (atomic_load(&is_on) && atomic_load(&place) == HERE) {
-		cupti_buffers_flush(0);
-		wait_for_buffers(clock_now_ns() + LOOK_NS);
-		if (pool_outstanding())
+	if (cupti_is_ours()) {
+		do {
+			cupti_buffers_flush(0);
+			wait_for_buffers(clock_now_ns() + LOOK_NS);
+		} while (pool_oldest_ns() < begin_ns &&
+			 clock_now_ns() < begin_ns + ASIDE_FLUSH_NS);
+		if (pool_oldest_ns() < begin_ns)
 			flush_forced(50 * LOOK_NS);
 		activity_flushed();
 	}
@@ -281,10 +285,13 @@ static void complete_stop(void)
 
 static void complete_finish(void)
 {
-	if (atomic_load(&is_on) && atomic_load(&place) != ASIDE) {
+	bool is_ours = atomic_load(&place) != ASIDE;
+
+	/* A launch while a stop ended can have taken a buffer. */
+	if (is_ours && (atomic_load(&is_on) || pool_outstanding()))
 		flush_forced(50 * LOOK_NS);
+	if (is_ours && atomic_load(&is_on))
 		cupti_kinds_disable();
-	}
 	atomic_store(&is_on, 0);
 	cupti_give_way();
 	loss_add(LOSS_BUFFERS_LOST, pool_outstanding());

@@ -329,19 +329,6 @@ static const struct nvtx_call {
 
 /* ---- Handing the table over ---- */
 
-/* What NVTX hands to an injection (nvtx3/nvtxDetail/nvtxTypes.h). */
-typedef const void *(*export_table_fn)(uint32_t id);
-struct callbacks_table {
-	size_t size;
-	int (*module_functions)(uint32_t module, void ****table,
-				uint32_t *size);
-};
-struct version_table {
-	size_t size;
-	uint32_t version, reserved;
-	void (*set_injection_version)(uint32_t version);
-};
-
 static _Atomic bool is_attached;
 
 bool nvtx_is_attached(void)
@@ -351,10 +338,9 @@ bool nvtx_is_attached(void)
 
 /* From the last one to the first: what ends a range comes before what begins
  * it, so that no thread in the middle of its calls has a range for ever. */
-void nvtx_fill(const void *callbacks_, const void *version_)
+void nvtx_fill(const struct nvtx_callbacks_table *callbacks,
+	       const struct nvtx_version_table *version)
 {
-	const struct callbacks_table *callbacks = callbacks_;
-	const struct version_table *version = version_;
 	const struct nvtx_call *call = calls + sizeof calls / sizeof *calls;
 	void ***table;
 	uint32_t nr;
@@ -371,8 +357,8 @@ void nvtx_fill(const void *callbacks_, const void *version_)
 
 int nvtx_attach(void *get_export_table)
 {
-	export_table_fn get = (export_table_fn)get_export_table;
-	const struct callbacks_table *callbacks = get ? get(1) : NULL;
+	nvtx_export_table_fn get = (nvtx_export_table_fn)get_export_table;
+	const struct nvtx_callbacks_table *callbacks = get ? get(1) : NULL;
 
 	if (!callbacks || callbacks->size < sizeof *callbacks)
 		return 0;

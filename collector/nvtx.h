@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "collector/record.h"
 #include "collector/thread.h"
@@ -34,6 +35,20 @@ size_t nvtx_carry_started(uint32_t epoch, void *buffer, size_t size);
  * Context: any. */
 struct nvtx_domain *nvtx_default_domain(void);
 
+/* What NVTX hands to an injection (nvtx3/nvtxDetail/nvtxTypes.h): its tables
+ * by number, 1 the functions, 3 the version (from NVTX 3 on). */
+typedef const void *(*nvtx_export_table_fn)(uint32_t id);
+struct nvtx_callbacks_table {
+	size_t size;
+	int (*module_functions)(uint32_t module, void ****table,
+				uint32_t *size);
+};
+struct nvtx_version_table {
+	size_t size;
+	uint32_t version, reserved;
+	void (*set_injection_version)(uint32_t version);
+};
+
 /* Fills the table that one NVTX user hands us; returns 1 (handled) or 0.
  * get_export_table: NVTX's NvtxGetExportTableFunc_t.
  * Context: any application thread, perhaps several at once. */
@@ -46,10 +61,10 @@ bool nvtx_is_attached(void);
  * in any case.  Context: between two windows. */
 void nvtx_mute(bool is_muted);
 
-/* As nvtx_attach(), from the two tables themselves:
- * NvtxExportTableCallbacks, and NvtxExportTableVersionInfo or NULL.  The
- * program's threads may be calling meanwhile.  Context: any thread. */
-void nvtx_fill(const void *callbacks, const void *version);
+/* As nvtx_attach(), from the two tables themselves; the version's may be NULL.
+ * The program's threads may be calling meanwhile.  Context: any thread. */
+void nvtx_fill(const struct nvtx_callbacks_table *callbacks,
+	       const struct nvtx_version_table *version);
 
 /* Only these domains are recorded (comma-separated globs; NULL: all).
  * Context: attach, once, before the first nvtx_attach(). */

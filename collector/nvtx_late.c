@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdatomic.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,6 +24,9 @@ enum { NR_CORE = 15, WORDS_MAX = 512, TABLE_MAX = 64 };
 
 /* In all.  PyTorch's libraries have some 10 MiB of such memory. */
 #define ALL_BYTES (256u << 20)
+
+/* All that use NVTX 2 share it. */
+#define NVTX2_LIBRARY "libnvToolsExt.so."
 
 /* A first call lasts as long as the load of a library. */
 enum { BUSY_LOOKS = 50 };
@@ -142,13 +146,13 @@ FOREIGN static void take(struct nvtx_late *late, const struct user *user)
 	else if (state == IS_COMPLETE && !is_unused(user))
 		late->taken++;
 	else if (state == IS_COMPLETE && is_sound(user)) {
-		nvtx_fill(&user->words[CALLBACKS_WORD],
-			  &user->words[VERSION_WORD]);
+		nvtx_fill((const void *)&user->words[CALLBACKS_WORD],
+			  (const void *)&user->words[VERSION_WORD]);
 		late->filled++;
 	}
 }
 
-/* ---- One module ---- */
+/* ---- The memory of a module ---- */
 
 /* Words that can be read from `at` on, of the structure that may begin there;
  * the pages before `known` can. */
@@ -213,6 +217,100 @@ static bool look_at_part(struct nvtx_late *late,
 	return true;
 }
 
+/* ---- NVTX 2 ---- */
+
+/* Functions of its modules 1 to 6 (as NVTX 3 has them, but for one). */
+enum { NR_MODULES = 6 };
+static const uint8_t nr_functions[] = { 15, 8, 14, 6, 14, 6 };
+
+/* Of the one that is being looked at; this is one thread's work. */
+static const uint64_t *library_tables;
+
+static int library_functions(uint32_t module, void ****table, uint32_t *size)
+{
+	if (module < 1 || module > NR_MODULES)
+		return 0;
+	*table = (void ***)(uintptr_t)library_tables[module];
+	*size = nr_functions[module - 1] + 1u;
+	return 1;
+}
+
+/* Aligned, and so many words of this memory. */
+static bool is_inside(uint64_t address, size_t nr, uintptr_t start,
+		      uintptr_t end)
+{
+	return address % sizeof address == 0 && address >= start &&
+		address < end && (end - address) / sizeof address >= nr;
+}
+
+/* NULL, the addresses of nr slots, NULL. */
+FOREIGN static bool is_library_table(uint64_t address, size_t nr,
+				     uintptr_t start, uintptr_t end)
+{
+	const uint64_t *words = (const uint64_t *)(uintptr_t)address;
+
+	if (!is_inside(address, nr + 2, start, end) || words[0] ||
+	    words[nr + 1])
+		return false;
+	for (size_t i = 1; i <= nr; i++)
+		if (!is_inside(words[i], 1, start, end))
+			return false;
+	return true;
+}
+
+FOREIGN static bool is_library_unused(const uint64_t *tables)
+{
+	for (size_t module = 1; module <= NR_MODULES; module++) {
+		uint64_t **table = (void *)(uintptr_t)tables[module];
+
+		for (size_t i = 1; i <= nr_functions[module - 1]; i++)
+			if (*table[i])
+				return false;
+	}
+	return true;
+}
+
+/* NULL, the addresses of six tables: nothing of it is called. */
+FOREIGN static bool is_library(const uint64_t *words, uintptr_t start,
+			       uintptr_t end)
+{
+	if (words[0] || !is_inside((uintptr_t)words, NR_MODULES + 1, start,
+				   end))
+		return false;
+	for (size_t module = 1; module <= NR_MODULES; module++)
+		if (!is_library_table(words[module], nr_functions[module - 1],
+				      start, end))
+			return false;
+	return true;
+}
+
+FOREIGN static void look_at_library(struct nvtx_late *late, uintptr_t start,
+				    uintptr_t end)
+{
+	static const struct nvtx_callbacks_table callbacks = {
+		sizeof callbacks, library_functions,
+	};
+	const uint64_t *words;
+
+	for (uintptr_t at = start; at < end; at = (at | (PAGE - 1)) + 1)
+		if (!is_readable(at))
+			return;
+	for (words = (const uint64_t *)start; end - (uintptr_t)words >=
+	     (NR_MODULES + 1) * sizeof *words; words++) {
+		if (!is_library(words, start, end))
+			continue;
+		if (!is_library_unused(words)) {
+			late->taken++;
+			continue;
+		}
+		library_tables = words;
+		nvtx_fill(&callbacks, NULL);
+		late->filled++;
+	}
+}
+
+/* ---- A module, and all of them ---- */
+
 bool nvtx_late_look(struct nvtx_late *late, const struct dl_phdr_info *module)
 {
 	for (size_t i = 0; i < module->dlpi_phnum; i++) {
@@ -222,14 +320,17 @@ bool nvtx_late_look(struct nvtx_late *late, const struct dl_phdr_info *module)
 
 		if (part->p_type != PT_LOAD || !(part->p_flags & PF_W))
 			continue;
-		if (!look_at_part(late, module, (start + 7) & ~(uintptr_t)7,
-				  end & ~(uintptr_t)7))
+		start = (start + 7) & ~(uintptr_t)7;
+		end &= ~(uintptr_t)7;
+		if (module->dlpi_name && end - start < PASS_BYTES &&
+		    strstr(module->dlpi_name, NVTX2_LIBRARY))
+			look_at_library(late, start, end);
+		else if (!look_at_part(late, module, start, end))
 			return false;
 	}
 	return true;
 }
 
-/* ---- All of them ---- */
 
 /* Numbers of modules change when one before them is unloaded: from the first
  * one again, then. */

@@ -48,6 +48,14 @@ struct nvtx_late {
  * dl_iterate_phdr()), so that the module stays. */
 bool nvtx_late_look(struct nvtx_late *late, const struct dl_phdr_info *module);
 
+/*
+ * Users of NVTX 2 share a library, libnvToolsExt.so.1, of which no source is
+ * known.  In its data are tables of addresses likewise, and a table of those:
+ * NULL, then six, of 15, 8, 14, 6, 14 and 6 functions (seen in those of CUDA
+ * 11.8 and 12.4).  Nothing of it is called: what it exports by the name
+ * nvtxGetExportTable is not what it gives to a tool.
+ */
+
 /* Looks through all modules, in passes that hold the loader's lock for some
  * 0.1 ms each, and 256 MiB at most; again while one is in its first call, for
  * a second at most.  Returns how many were filled.

@@ -209,17 +209,20 @@ static inline uint32_t own_epoch(void)
 	return epoch;
 }
 
-/* The default domain has no handle. */
-static bool default_is_recorded = true;
+/* The default domain has no handle.  Atomic: in a late load the first calls
+ * come through a pointer that NVTX reads without one. */
+static atomic_bool default_is_recorded = true;
 
 void nvtx_record_default(bool recorded)
 {
-	default_is_recorded = recorded;
+	atomic_store(&default_is_recorded, recorded);
 }
 
 static bool is_recorded(const struct nvtx_domain *domain)
 {
-	return domain ? domain->recorded : default_is_recorded;
+	return domain ? domain->recorded :
+		atomic_load_explicit(&default_is_recorded,
+				     memory_order_relaxed);
 }
 
 /* The calling thread with its stack entered, or NULL: drop the call. */

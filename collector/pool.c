@@ -287,10 +287,13 @@ bool activity_is_crowded(void)
 	return atomic_load(&nr_done) >= nr_useful / 8;
 }
 
-void activity_wait(uint64_t timeout_ns)
+uint32_t activity_arrivals(void)
 {
-	uint32_t seen = atomic_load(&arrivals);
+	return atomic_load(&arrivals);
+}
 
+void activity_wait(uint32_t seen, uint64_t timeout_ns)
+{
 	if (!activity_is_crowded())
 		wait_change(&arrivals, seen, timeout_ns);
 }

@@ -35,7 +35,7 @@ enum thread_state { THREAD_LIVE, THREAD_ENDED };
 
 static struct thread *_Atomic all_threads;
 static _Atomic uint64_t held_bytes;
-static uint64_t held_limit = 64u << 20;
+static _Atomic uint64_t held_limit = 64u << 20;
 static pthread_key_t end_key;
 static pthread_once_t end_key_once = PTHREAD_ONCE_INIT;
 static int end_key_error;
@@ -223,5 +223,5 @@ void thread_forget_all(void)
 
 void thread_limit(uint64_t bytes)
 {
-	held_limit = bytes;
+	atomic_store(&held_limit, bytes);
 }

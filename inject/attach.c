@@ -28,6 +28,9 @@
 #include "inject/timer.h"
 #include "writer/writer.h"
 
+/* Marks dump no more often than that and half of the flight recorder. */
+#define LEAST_APART_NS UINT64_C(1000000000)
+
 enum state { OFF, BEGUN, ON, DEAD };
 
 static _Atomic uint32_t state;
@@ -167,6 +170,8 @@ static void arm_starters(void)
 			 "GPUTRACE_SIGNAL do nothing");
 		return;
 	}
+	timer_space_dumps(configuration.writer.recorder_ns / 2 +
+			  LEAST_APART_NS);
 	if (configuration.delay_ns)
 		timer_set(TIMER_START, clock_now_ns() +
 			  configuration.delay_ns);

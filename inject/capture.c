@@ -88,8 +88,6 @@ static int refuse_busy(char *why, size_t why_size)
 static int refuse_start(int error, char *why, size_t why_size)
 {
 	switch (error) {
-	case -EBUSY:
-		return refuse_busy(why, why_size);
 	case -ESHUTDOWN:
 		return refuse(error, why, why_size, "the program is ending");
 	case -EPERM:
@@ -139,16 +137,20 @@ static bool may_wait(enum capture_by by)
 	return by == BY_CONTROL || by == BY_SIGNAL;
 }
 
-/* On our own threads: until the window before has all that is its. */
+/* On our own threads: until the window before has all that is its, and its
+ * file is complete. */
 static void wait_settled(void)
 {
 	static _Atomic uint32_t nothing;
 	uint64_t until_ns = clock_now_ns() + SETTLE_WAIT_NS;
+	struct writer_result result;
 	uint32_t epoch;
 
 	while (epoch = window_epoch(), !window_is_open(epoch) &&
 	       window_settled() < epoch / 2 && clock_now_ns() < until_ns)
 		wait_change(&nothing, 0, SETTLE_LOOK_NS);
+	if (!window_is_open(epoch) && epoch)
+		(void)writer_wait_window(epoch / 2, until_ns, &result);
 }
 
 static uint64_t duration_of(const struct capture_request *request)
@@ -181,6 +183,26 @@ static int open_window(const struct capture_request *request)
 	return 0;
 }
 
+/* With `door` held. */
+static int pass_door(const struct capture_request *request, char *why,
+		     size_t why_size)
+{
+	int error = 0;
+
+	if (window_is_open(window_epoch()))
+		return refuse_busy(why, why_size);
+	if (request->has_target)
+		error = writer_set_target(&request->target);
+	if (error)
+		return refuse_target(error, why, why_size);
+	error = open_window(request);
+	if (!error)
+		return 0;
+	if (request->has_target)
+		(void)writer_set_target(NULL);
+	return refuse_start(error, why, why_size);
+}
+
 int capture_start(const struct capture_request *request, char *why,
 		  size_t why_size)
 {
@@ -196,14 +218,7 @@ int capture_start(const struct capture_request *request, char *why,
 		return refuse(-EAGAIN, why, why_size, "no thread could be "
 			      "started that ends it");
 	guard_take(&door, &before);
-	if (window_is_open(window_epoch()))
-		error = -EBUSY;
-	else if (request->has_target)
-		error = writer_set_target(&request->target);
-	if (error && error != -EBUSY)
-		error = refuse_target(error, why, why_size);
-	else if (error || (error = open_window(request)))
-		error = refuse_start(error, why, why_size);
+	error = pass_door(request, why, why_size);
 	guard_give(&door, &before);
 	return error;
 }
@@ -270,6 +285,18 @@ int capture_wait(uint32_t window, uint64_t deadline_ns,
 	return writer_wait_window(window, deadline_ns, result);
 }
 
+static const char *dump_error(int error)
+{
+	switch (error) {
+	case -ETIMEDOUT: return "it was not written in time";
+	case -EBUSY: return "another one is being written";
+	case -ENODATA: return "nothing was recorded yet";
+	case -ENOENT: case -ESRCH: case -ECANCELED:
+		return "the program is ending";
+	default: return strerror(-error);
+	}
+}
+
 int capture_dump(const struct writer_target *target, uint64_t deadline_ns,
 		 struct writer_result *result, char *why, size_t why_size)
 {
@@ -284,11 +311,8 @@ int capture_dump(const struct writer_target *target, uint64_t deadline_ns,
 	if (now_ns < deadline_ns)
 		(void)cupti_flush_now(now_ns + (deadline_ns - now_ns) / 2);
 	error = writer_dump(target, deadline_ns, result);
-	if (error)
-		return refuse(error, why, why_size, "no dump: %s",
-			      error == -ETIMEDOUT ? "it was not written in "
-			      "time" : strerror(-error));
-	return 0;
+	return error ? refuse(error, why, why_size, "no dump: %s",
+			      dump_error(error)) : 0;
 }
 
 void capture_status(struct capture_status *status)

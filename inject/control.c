@@ -35,7 +35,7 @@ static char socket_path[PATH_MAX];
 static const char *start_setting;
 static int listener = -1;
 static uint64_t identity;               /* of the listener: peer_identity() */
-static _Atomic uint32_t is_ending;
+static _Atomic uint32_t is_ending, has_path;
 static struct {
 	uint64_t since_ns;
 	int served;
@@ -121,6 +121,7 @@ static void *run(void *argument)
 		log_queue(LOG_INFO, "no control socket: %s", why);
 		return NULL;
 	}
+	atomic_store(&has_path, 1);
 	identity = peer_identity(listener);
 	if (work_start_dumps())
 		log_queue(LOG_INFO, "no thread for dumps could be started");
@@ -156,7 +157,7 @@ void control_finish(void)
 {
 	atomic_store(&is_ending, 1);
 	work_end();
-	if (socket_path[0])
+	if (atomic_load(&has_path))
 		(void)unlink(socket_path);
 }
 
@@ -168,5 +169,5 @@ void control_forget(void)
 		close_listener();
 	}
 	listener = -1;
-	socket_path[0] = 0;
+	atomic_store(&has_path, 0);
 }

@@ -85,8 +85,7 @@ static void answer_work(struct client *client)
 	}
 	switch (work->kind) {
 	case WORK_START:
-		client->owned = work->request.has_fd &&
-			!work->request.duration_ns ? work->window : 0;
+		client->owned = work_has_owner(work) ? work->window : 0;
 		reply_started(&reply, work);
 		break;
 	case WORK_DUMP:
@@ -107,13 +106,6 @@ static void queue_abandon(struct work *work, uint32_t window)
 	work_queue(work);
 }
 
-/* The client went while its start was under way: nobody will stop it. */
-static bool is_left_open(const struct work *work)
-{
-	return work->kind == WORK_START && !work->code &&
-		work->request.has_fd && !work->request.duration_ns;
-}
-
 static void take_done(struct client *client)
 {
 	struct work *work = work_of(client);
@@ -125,7 +117,7 @@ static void take_done(struct client *client)
 	atomic_store(&work->state, WORK_FREE);
 	if (!is_gone)
 		answer_work(client);
-	else if (is_left_open(work))
+	else if (work_has_owner(work))
 		queue_abandon(work, work->window);
 }
 
@@ -269,6 +261,7 @@ static void greet(struct client *client, const char *line, size_t len)
 	answer_error(client, PROTOCOL_UNKNOWN, "the first line must be: "
 		     PROTOCOL_HELLO);
 	client->peer.has_ended = true;
+	client->peer.in_len = 0;
 }
 
 /* A command can be taken: all before it is answered and read. */
@@ -341,6 +334,13 @@ static bool has_line(const struct client *client)
 		 memchr(client->peer.in, '\n', client->peer.in_len));
 }
 
+static bool may_read(const struct client *client)
+{
+	return client->stage == IDLE && !client->peer.out_len &&
+		!client->peer.has_ended &&
+		client->peer.in_len < sizeof client->peer.in;
+}
+
 static int serve(struct client *client, short events, uint64_t now_ns)
 {
 	int served = 0;
@@ -349,9 +349,7 @@ static int serve(struct client *client, short events, uint64_t now_ns)
 	if (client->peer.fd < 0)
 		return 0;
 	look_at_wait(client, now_ns);
-	if (events & (POLLIN | POLLHUP) && client->stage == IDLE &&
-	    !client->peer.out_len && !client->peer.has_ended &&
-	    client->peer.in_len < sizeof client->peer.in) {
+	if (events & (POLLIN | POLLHUP) && may_read(client)) {
 		int error = peer_read(&client->peer);
 
 		if (error && error != -EAGAIN) {
@@ -385,13 +383,10 @@ void control_client_poll(struct pollfd *polled)
 {
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		const struct client *client = &clients[i];
-		bool reads = client->stage == IDLE && !client->peer.out_len &&
-			!client->peer.has_ended &&
-			client->peer.in_len < sizeof client->peer.in;
 
 		polled[i] = (struct pollfd){
 			.fd = client->peer.fd,
-			.events = (short)((reads ? POLLIN : 0) |
+			.events = (short)((may_read(client) ? POLLIN : 0) |
 				(client->peer.out_len ? POLLOUT : 0)),
 		};
 	}

@@ -28,6 +28,19 @@ static int has_unknown(const char *pattern)
 	return 0;
 }
 
+/* Without the slash at its end, for which new realpath()s make a system call
+ * (faccessat2) that a filter may not know. */
+static void folder_of(const char *path, const char *none, char folder[PATH_MAX])
+{
+	const char *slash = strrchr(path, '/');
+	size_t len = slash && slash > path ? (size_t)(slash - path) : 1;
+
+	if (slash)
+		snprintf(folder, PATH_MAX, "%.*s", (int)len, path);
+	else
+		snprintf(folder, PATH_MAX, "%s", none);
+}
+
 void control_folder_init(const char *out, uint32_t rank)
 {
 	char host[256] = "unknown", expanded[PATH_MAX];
@@ -35,12 +48,10 @@ void control_folder_init(const char *out, uint32_t rank)
 		.pid = (uint32_t)getpid(), .rank = rank, .host = host,
 		.program = "",
 	};
-	const char *slash = strrchr(out, '/');
 	char folder[PATH_MAX];
 	bool is_pattern;
 
-	snprintf(folder, sizeof folder, "%.*s",
-		 slash ? (int)(slash - out) + 1 : 1, slash ? out : ".");
+	folder_of(out, ".", folder);
 	if (gethostname(host, sizeof host - 1))
 		snprintf(host, sizeof host, "unknown");
 	/* The program may go to another folder later. */
@@ -88,8 +99,7 @@ int control_folder_resolve(const char *path, char *resolved, size_t size,
 	if (slash && *path != '/')
 		return refuse(why, why_size, path, "neither absolute nor the "
 			      "name of a file in ");
-	snprintf(folder, sizeof folder, "%.*s", slash ? (int)(slash - path) + 1
-		 : (int)strlen(allowed), slash ? path : allowed);
+	folder_of(path, allowed, folder);
 	if (!realpath(folder, real) || !is_inside(real))
 		return refuse(why, why_size, path, "not in ");
 	if ((size_t)snprintf(resolved, size, "%s/%s", real[1] ? real : "",

@@ -82,6 +82,8 @@ static int open_folder(const char *path)
 	/* A umask may have taken our own rights away. */
 	if (!made)
 		(void)chmod(path, 0700);
+	else if (errno != EEXIST)
+		return -errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	/* Not there: why it could not be made is the reason. */
 	if (fd < 0 && errno == ENOENT && made)

@@ -69,8 +69,14 @@ static bool find_path(struct work *work, struct writer_target *target)
 
 static void say_busy(struct work *work, const struct capture_status *status)
 {
-	fail(work, PROTOCOL_BUSY, "a window is open%s%s; 'gputrace stop' "
-	     "closes it", status->path[0] ? ", into " : "", status->path);
+	if (status->is_recorder)
+		fail(work, PROTOCOL_BUSY, "the flight recorder is running "
+		     "(GPUTRACE_RECORDER): gputrace dump writes it, gputrace "
+		     "stop ends it");
+	else
+		fail(work, PROTOCOL_BUSY, "already recording%s%s: gputrace "
+		     "stop ends that", status->path[0] ? ", into " : "",
+		     status->path);
 }
 
 static bool wait_until(const struct work *work)
@@ -121,11 +127,6 @@ static void start(struct work *work)
 	request.has_target = work->request.path[0];
 	if (!wait_until(work)) {
 		fail(work, PROTOCOL_FAILED, "the process is ending");
-		return;
-	}
-	capture_status(&status);
-	if (status.is_open) {
-		say_busy(work, &status);
 		return;
 	}
 	error = open_window(work, &request, &status);
@@ -192,25 +193,24 @@ static void carry_out(struct work *work)
 }
 
 /* The one that was queued first. */
-static struct work *next_work(bool is_dump)
+static struct work *next_work(enum work_state queued)
 {
 	struct work *next = NULL;
 
 	for (size_t i = 0; i < nr_works; i++)
-		if (atomic_load(&works[i].state) == WORK_QUEUED &&
-		    (works[i].kind == WORK_DUMP) == is_dump &&
+		if (atomic_load(&works[i].state) == queued &&
 		    (!next || (int32_t)(works[i].order - next->order) < 0))
 			next = &works[i];
 	return next;
 }
 
-static void run(bool is_dump)
+static void run(enum work_state queued)
 {
 	struct work *work;
 	uint32_t seen;
 
 	while (seen = atomic_load(&wake), !atomic_load(&is_ending)) {
-		work = next_work(is_dump);
+		work = next_work(queued);
 		if (!work) {
 			wait_change(&wake, seen, UINT64_MAX >> 1);
 			continue;
@@ -223,7 +223,7 @@ static void run(bool is_dump)
 static void *run_work(void *argument)
 {
 	(void)argument;
-	run(false);
+	run(WORK_QUEUED);
 	return NULL;
 }
 
@@ -231,7 +231,7 @@ static void *run_dumps(void *argument)
 {
 	(void)argument;
 	log_be_carried();
-	run(true);
+	run(WORK_QUEUED_DUMP);
 	return NULL;
 }
 
@@ -308,9 +308,15 @@ void work_queue(struct work *work)
 	atomic_store(&work->is_cancelled, 0);
 	if (work->kind == WORK_DUMP && !can_dump)
 		fail(work, PROTOCOL_FAILED, "no thread for dumps");
-	atomic_store(&work->state, work->kind == WORK_DUMP && !can_dump ?
-		     WORK_DONE : WORK_QUEUED);
+	atomic_store(&work->state, work->kind != WORK_DUMP ? WORK_QUEUED :
+		     can_dump ? WORK_QUEUED_DUMP : WORK_DONE);
 	wait_wake(&wake);
+}
+
+bool work_has_owner(const struct work *work)
+{
+	return work->kind == WORK_START && !work->code &&
+		work->request.has_fd && !work->request.duration_ns;
 }
 
 void work_cancel(struct work *work)

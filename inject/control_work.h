@@ -20,8 +20,11 @@
  *
  *   FREE --work_queue()--> QUEUED --(a worker)--> DONE --> FREE
  *   (the socket's thread)                  (the socket's thread)
+ *
+ * What is QUEUED or QUEUED_DUMP is one thread's alone: the other one looks at
+ * nothing but the state, as all the rest may be filled in anew meanwhile.
  */
-enum work_state { WORK_FREE, WORK_QUEUED, WORK_DONE };
+enum work_state { WORK_FREE, WORK_QUEUED, WORK_QUEUED_DUMP, WORK_DONE };
 enum work_kind { WORK_START, WORK_STOP, WORK_DUMP, WORK_ABANDON };
 
 struct work {
@@ -63,6 +66,9 @@ bool work_set_moment(struct work *work);
 
 /* Context: the socket's thread. */
 void work_queue(struct work *work);
+
+/* A start that succeeded, and whose window nobody else will end. */
+bool work_has_owner(const struct work *work);
 
 /* Somebody is gone: one that waits for its time does not begin. */
 void work_cancel(struct work *work);

@@ -73,8 +73,10 @@ static void say_summary(void)
 		log_queue(LOG_WARN, "flight recorder: %llu kernels, %llu "
 			  "lost%s; %s%s", (unsigned long long)summary.kernels,
 			  lost, causes, summary.path[0] ?
-			  "the last dump is " : "no dump was asked for, "
-			  "nothing is on disk", summary.path);
+			  "the last dump is " : summary.dumps ?
+			  "its dumps are with who asked for them" :
+			  "no dump was asked for, nothing is on disk",
+			  summary.path);
 	else if (summary.path[0] && summary.kernels_gone)
 		log_queue(LOG_WARN, "%s: %llu kernels, %llu in no file, %llu "
 			  "lost in all%s", summary.path,

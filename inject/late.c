@@ -21,7 +21,7 @@
 enum { SETTINGS_LOOKS = 100 };
 
 /* A driver that does not say at once whether it is in use is in cuInit. */
-#define ANSWER_WAIT_NS 1000000000u
+enum { ANSWER_LOOKS = 50 };
 
 /* cuInit took 0.3 s on an H200, and takes some seconds with many GPUs that
  * sleep; how long, and how often, we look on. */
@@ -29,15 +29,14 @@ enum { LOOKS = 500 };
 #define LOOK_NS 20000000u
 
 static _Atomic uint32_t has_answer, has_settings, never;
+static atomic_bool is_claimed;
 static bool is_late, is_brought;
 static int (*driver_init)(unsigned int flags);
 static int (*driver_count)(int *count);
 
 bool late_claim_attach(void)
 {
-	static atomic_flag is_claimed = ATOMIC_FLAG_INIT;
-
-	return !atomic_flag_test_and_set(&is_claimed);
+	return !atomic_exchange(&is_claimed, true);
 }
 
 /* ---- Users of NVTX ---- */
@@ -70,15 +69,10 @@ void late_pick_up(void)
 
 /* ---- The thread ---- */
 
-void late_have_settings(void)
+static void wait_until(_Atomic uint32_t *word, int looks)
 {
-	wait_wake(&has_settings);
-}
-
-static void wait_for_settings(void)
-{
-	for (int i = 0; i < SETTINGS_LOOKS && !atomic_load(&has_settings); i++)
-		wait_change(&has_settings, 0, LOOK_NS);
+	while (!atomic_load(word) && looks--)
+		wait_change(word, 0, LOOK_NS);
 }
 
 /* 3, CUDA_ERROR_NOT_INITIALIZED, before cuInit. */
@@ -113,7 +107,7 @@ static void *come_late(void *argument)
 
 	(void)argument;
 	if (is_brought) {
-		wait_for_settings();
+		wait_until(&has_settings, SETTINGS_LOOKS);
 		arm(ARM_NVTX);
 	}
 	in_use = is_in_use();
@@ -133,7 +127,7 @@ static void *come_late(void *argument)
 
 /* ---- The constructor ---- */
 
-/* A debugger has this thread; one outside of our PID namespace is not seen. */
+/* A debugger has this thread. */
 static bool is_debugged(void)
 {
 	char text[4096];
@@ -148,17 +142,35 @@ static bool is_debugged(void)
 	return line && line[12] != '0';
 }
 
-void late_load(void)
+static bool begin(void)
 {
+	static atomic_flag is_begun = ATOMIC_FLAG_INIT;
+
+	if (atomic_flag_test_and_set(&is_begun))
+		return true;
 	is_late = true;
-	is_brought = brought_by_command() || is_debugged();
 	find_driver();
+	return (is_brought || driver_count) &&
+		!own_thread_start("gputrace-attach", come_late, NULL);
+}
+
+void late_have_settings(bool is_new)
+{
+	wait_wake(&has_settings);
+	if (is_new && !atomic_load(&is_claimed))
+		begin();
+}
+
+void late_load(bool may_be_injected)
+{
+	is_brought = brought_by_command() || is_debugged();
+	if (may_be_injected && !is_brought)
+		return;
 	if (!is_brought)
 		arm(ARM_NVTX);
-	if ((is_brought || driver_count) &&
-	    !own_thread_start("gputrace-attach", come_late, NULL)) {
+	if (begin()) {
 		if (!is_brought)
-			wait_change(&has_answer, 0, ANSWER_WAIT_NS);
+			wait_until(&has_answer, ANSWER_LOOKS);
 		return;
 	}
 	arm(ARM_NVTX);

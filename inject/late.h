@@ -20,8 +20,10 @@
  * waiting for: it calls no driver itself.
  */
 
-/* Context: constructor, in a late load. */
-void late_load(void);
+/* may_be_injected: the driver or NVTX may have brought us, and call then; a
+ * debugger's thread shows that they have not (a variable that is inherited,
+ * but its file was not found, say).  Context: constructor, in a late load. */
+void late_load(bool may_be_injected);
 
 /* True for the first who asks: that one attaches, the others go on. */
 bool late_claim_attach(void);
@@ -30,8 +32,9 @@ bool late_claim_attach(void);
  * does it.  Context: any thread, CUDA in use. */
 void late_pick_up(void);
 
-/* Settings have come: the thread need not wait for them any more.
- * Context: any thread. */
-void late_have_settings(void);
+/* Settings have come: the thread need not wait for them any more.  is_new: one
+ * is started where there is none, and nobody has attached (NVTX alone brought
+ * us).  Context: any thread, not in a constructor. */
+void late_have_settings(bool is_new);
 
 #endif

@@ -40,7 +40,7 @@ static void window_closes(void)
 static bool dump_is_wished(const struct nvtx_opened *opened)
 {
 	(void)opened;
-	timer_ask(WISH_DUMP);
+	timer_ask(WISH_MARKED_DUMP);
 	return true;
 }
 

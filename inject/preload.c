@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <link.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -30,16 +32,37 @@
 
 static enum { NOT_WANTED, AT_WORK, SECOND } role;
 
-/* True when the loader brought us at the start of the program. */
-static bool is_preloaded(const char *path)
+static bool is_in(const struct dl_phdr_info *module, const void *address)
 {
-	const char *list = environment_get("LD_PRELOAD");
-	const char *name = strrchr(path, '/') + 1;
+	for (size_t i = 0; i < module->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
 
-	return list && strstr(list, name);
+		if (part->p_type == PT_LOAD && (uintptr_t)address -
+		    (module->dlpi_addr + part->p_vaddr) < part->p_memsz)
+			return true;
+	}
+	return false;
 }
 
-/* The driver or NVTX brought us and calls on its own. */
+/* 1: we come first, 2: the C library does. */
+static int look_who_is_first(struct dl_phdr_info *module, size_t size,
+			     void *argument)
+{
+	(void)size;
+	(void)argument;
+	return is_in(module, (void *)look_who_is_first) ? 1 :
+		is_in(module, (void *)getauxval) ? 2 : 0;
+}
+
+/* True when the loader brought us at the start of the program: then we are
+ * before the C library in its list.  (LD_PRELOAD itself may name a file that
+ * is not there.) */
+static bool is_preloaded(void)
+{
+	return dl_iterate_phdr(look_who_is_first, NULL) == 1;
+}
+
+/* The driver or NVTX may have brought us, and call then. */
 static bool is_injected(const char *path)
 {
 	static const char *const variables[] = { ARM_CUDA, ARM_NVTX };
@@ -58,7 +81,7 @@ static void say_second(const char *first, const char *path)
 {
 	const char *log = environment_get("GPUTRACE_LOG");
 
-	if (!is_preloaded(path) && (!log || strncmp(log, "quiet", 5)))
+	if (!is_preloaded() && (!log || strncmp(log, "quiet", 5)))
 		log_line(LOG_WARN, "%s is in this process already; this copy, "
 			 "%s, does nothing", first, path);
 }
@@ -77,11 +100,11 @@ static void on_load(void)
 	role = first ? SECOND : AT_WORK;
 	if (first) {
 		say_second(first, path);
-	} else if (is_preloaded(path)) {
+	} else if (is_preloaded()) {
 		arm(ARM_CUDA);
 		arm(ARM_NVTX);
-	} else if (!is_injected(path)) {
-		late_load();
+	} else {
+		late_load(is_injected(path));
 	}
 }
 
@@ -123,13 +146,13 @@ EXPORT int InitializeInjectionNvtx(void *get_export_table)
 }
 
 /*
- * For whoever brings the library into a running process (a debugger that makes
- * it call dlopen(), and then this): settings that go before those of the
- * environment, "NAME=VALUE" lines.  Unless GPUTRACE_START is among them or in
- * the environment, it is `off`.  Returns 0, or -EALREADY: the process has read
- * its settings before; -EPERM: it is privileged, and not traced.
- * NULL: nothing is given; returns 1 in a copy that is at work, else 0.
- * Context: any thread; no memory, no lock.
+ * For whoever brings the library into a running process (`gputrace attach`, or
+ * a debugger, that makes it call dlopen(), and then this): settings that go
+ * before those of the environment, "NAME=VALUE" lines.  Unless GPUTRACE_START
+ * is among them or in the environment, it is `off`.  Returns 0, or -EALREADY:
+ * the process has read its settings before; -EPERM: it is privileged, and not
+ * traced.  NULL: nothing is given; returns 1 in a copy that is at work, else 0.
+ * Context: any thread that could call dlopen().
  */
 EXPORT int gputrace_attach(const char *settings);
 int gputrace_attach(const char *settings)
@@ -146,6 +169,6 @@ int gputrace_attach(const char *settings)
 	     !environment_put("GPUTRACE_START=off")) ||
 	    !environment_put(settings))
 		result = -EALREADY;
-	late_have_settings();
+	late_have_settings(!result);
 	return result;
 }

@@ -18,6 +18,7 @@
 
 static _Atomic uint32_t is_there, turn, wished;
 static _Atomic uint64_t due_ns[TIMER_NR];
+static uint64_t dumps_apart_ns, next_dump_ns;
 
 static void start_window(enum capture_by by)
 {
@@ -34,18 +35,30 @@ static void toggle(void)
 		start_window(BY_SIGNAL);
 }
 
+static void say_dump(const struct writer_result *result)
+{
+	if (result->unfinished)
+		log_line(LOG_WARN, "%s: dumped, %llu kernels; %u never "
+			 "finished", result->path,
+			 (unsigned long long)result->kernels,
+			 result->unfinished);
+	else
+		log_line(LOG_WARN, "%s: dumped, %llu kernels", result->path,
+			 (unsigned long long)result->kernels);
+}
+
 static void dump(void)
 {
 	static const struct writer_target target = { .fd = -1 };
 	static struct writer_result result;
 	char why[CAPTURE_WHY];
 
+	next_dump_ns = clock_now_ns() + dumps_apart_ns;
 	if (capture_dump(&target, clock_now_ns() + DUMP_WAIT_NS, &result, why,
 			 sizeof why))
 		log_line(LOG_WARN, "%s", why);
 	else
-		log_line(LOG_WARN, "%s: dumped, %llu kernels", result.path,
-			 (unsigned long long)result.kernels);
+		say_dump(&result);
 }
 
 /* True once for each time that is set. */
@@ -67,7 +80,9 @@ static void work(void)
 		start_window(BY_SETTING);
 	if (wishes & WISH_TOGGLE)
 		toggle();
-	if (wishes & WISH_DUMP)
+	if (wishes & WISH_MARKED_DUMP)
+		timer_set(TIMER_DUMP, next_dump_ns ? next_dump_ns : 1);
+	if (wishes & WISH_DUMP || is_due(TIMER_DUMP))
 		dump();
 }
 
@@ -125,6 +140,11 @@ void timer_ask(uint32_t wishes)
 {
 	atomic_fetch_or(&wished, wishes);
 	wait_wake(&turn);
+}
+
+void timer_space_dumps(uint64_t least_ns)
+{
+	dumps_apart_ns = least_ns;
 }
 
 void timer_forget(void)

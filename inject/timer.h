@@ -19,13 +19,22 @@
  * with cancellation held. */
 int timer_need(void);
 
-enum timer_event { TIMER_START, TIMER_STOP, TIMER_NR };
+enum timer_event { TIMER_START, TIMER_STOP, TIMER_DUMP, TIMER_NR };
 
 /* At that time of clock.h; 0: never.  Context: any thread. */
 void timer_set(enum timer_event event, uint64_t at_ns);
 
-/* TOGGLE: opens a window, or closes the one that is open. */
-enum timer_wish { WISH_TOGGLE = 1 << 0, WISH_DUMP = 1 << 1 };
+/*
+ * TOGGLE: opens a window, or closes the one that is open.  DUMP: now; MARKED:
+ * at once, but then not again for a while, so that a mark which comes often
+ * does not fill the disk: the next dump has all that came meanwhile.
+ */
+enum timer_wish {
+	WISH_TOGGLE = 1 << 0, WISH_DUMP = 1 << 1, WISH_MARKED_DUMP = 1 << 2,
+};
+
+/* How long that is.  Context: attach, before any wish. */
+void timer_space_dumps(uint64_t least_ns);
 
 /* Context: any thread, signal-safe; a system call. */
 void timer_ask(uint32_t wishes);

@@ -20,6 +20,16 @@ def late(*args, **settings):
     return done
 
 
+def start_late(folder, *args, **settings):
+    """One that says it is ready, and waits for a line."""
+    process = subprocess.Popen(
+        [BUILD / "host" / "late", *args], stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=folder,
+        env=environment(traced=False, **settings))
+    assert process.stdout.readline() == b"ready\n"
+    return process
+
+
 def late_trace(tmp_path, *args, library=LIBRARY, **settings):
     """Runs host/late and reads its one trace, which has what came after the
     load and nothing from before."""
@@ -74,7 +84,14 @@ def test_ends(tmp_path, end):
     """_exit cannot be seen: there it is all up to the last flush."""
     done, trace = late_trace(tmp_path, "--end", end, GPUTRACE_FLUSH="100ms")
     assert len(own_lines(done.err)) == (end != "_exit")
-    assert (len(trace.api("cuModuleUnload")) == 1) == (end != "_exit")
+    assert len(trace.api("cuModuleUnload")) == 1 or end == "_exit"
+
+
+def test_preloaded_in_vain(tmp_path):
+    """LD_PRELOAD names a file that is not there (in this container)."""
+    done = late("--nvtx", LIBRARY, GPUTRACE_OUT=tmp_path / "t.json",
+                LD_PRELOAD="/none/libgputrace.so")
+    check_after(done, Trace(tmp_path / "t.json"))
 
 
 def test_it_stays(tmp_path):
@@ -90,6 +107,28 @@ def test_asleep(tmp_path):
     assert done.did["load"]["us"] < 900000
     assert done.did["gap"]["during us"] < 900000
     assert done.did["memory"]["kB"] < 16384 or SANITIZED
+
+
+def test_captures_of_a_server(tmp_path, gputrace):
+    """Asleep until then; the range it is in was pushed after the load."""
+    process = start_late(tmp_path, "--graph", "--nvtx", "--serve", LIBRARY,
+                         GPUTRACE_START="off", TMPDIR=tmp_path)
+    for number in range(2):
+        out = tmp_path / ("%d.json" % number)
+        done = gputrace("capture", process.pid, "-d", "200ms", "-o", out)
+        assert done.status == 0, done.err
+        trace = Trace(out)
+        assert not judge(out), judge(out)
+        requests = len(trace.ranges("request"))
+        assert requests > 1 and len(trace.ranges("serving")) == 1
+        nodes = collections.Counter(
+            k["args"]["graph node id"] for k in named(trace, "rotary"))
+        assert len(nodes) == 20
+        assert max(nodes.values()) - min(nodes.values()) <= 1
+        assert any("(priority -5)" in n
+                   for n in trace.labels("thread_name").values())
+    process.communicate(b"\n", timeout=60)
+    assert process.returncode == 0
 
 
 def test_profiler_api(tmp_path):
@@ -131,14 +170,13 @@ PTRACE_SEIZE = 0x4206
 
 
 def test_brought_by_a_debugger(tmp_path):
-    """CUDA is in use, so it would read them at once: it waits for them."""
+    """CUDA is in use, so it would read them at once: it waits for them.  The
+    variables are of a parent's, and name a file that is not to be had."""
     out = tmp_path / "t.json"
     given = "GPUTRACE_OUT=%s\nGPUTRACE_START=now" % out
-    process = subprocess.Popen(
-        [BUILD / "host" / "late", "--pause", "--settings", given, LIBRARY],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        env=environment(traced=False, GPUTRACE_START="off"), cwd=tmp_path)
-    assert process.stdout.readline() == b"ready\n"
+    process = start_late(
+        tmp_path, "--pause", "--settings", given, LIBRARY,
+        GPUTRACE_START="off", NVTX_INJECTION64_PATH="/none/libgputrace.so")
     refused = ctypes.CDLL(None, use_errno=True).ptrace(
         PTRACE_SEIZE, process.pid, None, None)
     output, err = process.communicate(b"\n", timeout=60)
@@ -189,7 +227,8 @@ def test_a_copy_beside_the_preloaded_one(tmp_path):
     trace = Trace(out)
     check_after(done, trace)
     assert len(named(trace, "direct_copy")) == done.did["before"]["kernels"]
-    assert len(own_lines(done.err)) == 1
+    assert len(own_lines(done.err)) == 2
+    assert "this copy, %s, does nothing" % copy in done.err
 
 
 # ---- NVTX ----
@@ -232,6 +271,16 @@ def test_nvtx_of_any_build(tmp_path):
         tmp_path, *(a for user in users for a in ("--user", user)))
     assert done.did["ranges"]["user after"] == len(BUILDS)
     assert trace.count("user_annotation")["user after"] == len(BUILDS)
+
+
+def test_nvtx_2_in_use_before(tmp_path):
+    library = shutil.copy(BUILD / "shim" / "nvtx2lib.so",
+                          tmp_path / "libnvToolsExt.so.1")
+    done, trace = late_trace(
+        tmp_path, "--user", "libnvToolsExt.so.1",
+        LD_LIBRARY_PATH="%s:%s" % (tmp_path, BUILD / "sim"))
+    assert library and done.did["ranges"]["user after"] == 1
+    assert trace.count("user_annotation")["user after"] == 1
 
 
 def test_nvtx_is_not_wanted(tmp_path):

@@ -261,7 +261,7 @@ STATES = {
         ""),
     "did not start": ({"fds": ["/dev/nvidia0"]}, "aside", "no", "doctor 1234"),
     "recording": ({"threads": WRITER, "writer_fds": TWIN}, "recording", "no",
-                  "doctor 1234"),
+                  "no socket"),
     "no file yet": ({"threads": WRITER}, "recording", "no", "socket"),
     "sleeping": ({"threads": ("gputrace-socket",) + WRITER,
                   "environ": ["GPUTRACE_START=off"]}, "sleeping", "no",
@@ -360,7 +360,25 @@ def test_a_socket_of_somebody_else(one, machine):
     name = "gputrace-%d/17-4711.sock" % process["uid"]
     with listening(machine.root / "proc/1234/root/tmp" / name):
         row = one(**process)
-    assert row["reach"] == "no" and "another user" in row["why"]
+    assert row["reach"] == "no" and row["why"].endswith(
+        "/tmp/gputrace-%d is not its user's alone (mode 0700)" %
+        process["uid"])
+
+
+@pytest.mark.parametrize("make, why", [
+    (lambda r: None, "/tmp is not there"),
+    (lambda r: (r / "tmp").mkdir(parents=True), "GPUTRACE_LOG=info"),
+    (lambda r: (r / "tmp" / NAME).parent.mkdir(0o755, parents=True),
+     "not its user's alone"),
+    (lambda r: (r / "tmp" / NAME).parent.mkdir(0o700, parents=True),
+     "GPUTRACE_LOG=info")], ids=["no folder", "none", "open", "empty"])
+def test_why_there_is_no_socket(one, gputrace, machine, make, why):
+    """ps and doctor say the same."""
+    make(machine.root / "proc/1234/root")
+    assert why in one(**SLEEPING)["why"]
+    text = gputrace("doctor", "--root", machine.root, 1234).out
+    [line] = [l for l in text.splitlines() if "control socket:" in l]
+    assert line.startswith("warn") and why in line
 
 
 # ---- Which processes ----
@@ -477,6 +495,20 @@ def test_real_processes(ps, begin, tmp_path):
     assert set(ps("--match", "decode")) >= {traced, sleeping, bare}
     os.kill(bare, signal.SIGSTOP)
     wait_for(ps, bare, "stopped")
+
+
+def test_the_process_is_asked(gputrace, ps, begin):
+    """After a stop /proc alone would say that it records, as
+    GPUTRACE_START=now has it."""
+    pid = begin("decode", "--seconds", 60, "--kernels", 4, "--sync-ms", 5)
+    row = wait_for(ps, pid, "recording")
+    while row["reach"] != "socket":
+        row = ps(pid)[pid]
+    assert gputrace("stop", pid).status == 0
+    wait_for(ps, pid, "sleeping")
+    checks = json.loads(gputrace("doctor", "-f", "json", pid).out)["checks"]
+    [check] = [c for c in checks if c["id"] == "socket"]
+    assert (check["status"], check["detail"]) == ("ok", row["socket"])
 
 
 @pytest.mark.skipif(bool(SANITIZED), reason="a shell without the sanitizer")

@@ -121,6 +121,16 @@ def test_steps(tmp_path, schedule):
         assert trace.losses() == {} and not judge(path)
 
 
+def test_each_stretch_has_a_file(tmp_path):
+    done = run("marks", "steps", 10, 200, GPUTRACE_OUT=tmp_path / "t.%w.json",
+               GPUTRACE_SCHEDULE="wait=1,warmup=1,active=3")
+    assert done.status == 0, done.err
+    files = sorted(tmp_path.iterdir())
+    assert [sorted(Trace(f).count("user_annotation")) for f in files] == \
+        [["step 2", "step 3", "step 4"], ["step 7", "step 8", "step 9"]]
+    assert not judge(*files)
+
+
 def test_the_steps_of_the_profiler_come_first(tmp_path):
     _, trace = traced(tmp_path, "marks", "both", 6,
                       GPUTRACE_SCHEDULE="wait=1,warmup=1,active=3")
@@ -142,11 +152,11 @@ def test_steps_by_their_name(tmp_path):
 
 def test_a_delay(tmp_path):
     before = time.time_ns()
-    done, trace = traced(tmp_path, "decode", "--seconds", 1.2, "--sync-ms", 2,
-                         "--kernels", 5, GPUTRACE_START="delay:500ms")
+    done, trace = traced(tmp_path, "decode", "--seconds", 0.8, "--sync-ms", 2,
+                         "--kernels", 5, GPUTRACE_START="delay:300ms")
     base = int(trace.header["baseTimeNanoseconds"])
     assert base + min(k["start"] for k in trace.slices("kernel")) > \
-        before + 500000000
+        before + 300000000
     assert not trace.ranges("prefill")
     assert 0 < len(trace.ranges("step")) < int(done.out.split()[1])
 
@@ -159,7 +169,7 @@ def test_a_duration(tmp_path):
                     GPUTRACE_OUT=path)
     try:
         wait_for(path.exists)
-        time.sleep(1)
+        time.sleep(0.7)
         trace = Trace(path)
         assert not judge(path)
         first = min(e["start"] for e in trace.api())
@@ -167,7 +177,7 @@ def test_a_duration(tmp_path):
         # Calls after the stop are not recorded; it may come late on a busy
         # machine, but not as late as the program's end.
         assert 200000000 < last - first < 5000000000
-        time.sleep(0.5)
+        time.sleep(0.3)
         assert Trace(path).count() == trace.count()
         assert process.poll() is None
     finally:
@@ -212,6 +222,41 @@ def test_a_signal_that_the_program_uses(tmp_path):
     assert "GPUTRACE_SIGNAL" in line and done.status == 0
 
 
+# ---- Dumps of the flight recorder ----
+
+def dumps(tmp_path, process, nr):
+    """Waits for that many, and ends the program."""
+    try:
+        wait_for(lambda: len(list(tmp_path.glob("*.d*.json"))) >= nr)
+        time.sleep(0.2)
+    finally:
+        process.kill()
+        process.communicate()
+    return sorted(tmp_path.iterdir())
+
+
+def test_a_signal_dumps(tmp_path):
+    process = start("decode", "--seconds", 20, "--sync-ms", 2, "--kernels", 5,
+                    GPUTRACE_RECORDER="10", GPUTRACE_DUMP_SIGNAL="SIGUSR1",
+                    GPUTRACE_OUT=tmp_path / "t.json")
+    wait_for(lambda: "gputrace-timer" in switches(process.pid))
+    time.sleep(0.5)
+    assert not list(tmp_path.iterdir())
+    process.send_signal(signal.SIGUSR1)
+    file, = dumps(tmp_path, process, 1)
+    trace = Trace(file)
+    assert len(trace.ranges("step")) > 10 and not judge(file)
+
+
+def test_a_mark_dumps(tmp_path):
+    """At its first; what comes often is not a file each time."""
+    process = start("decode", "--seconds", 20, "--sync-ms", 2, "--kernels", 5,
+                    GPUTRACE_RECORDER="200ms", GPUTRACE_DUMP_ON="nvtx:sample",
+                    GPUTRACE_OUT=tmp_path / "t.json")
+    first, second = dumps(tmp_path, process, 2)
+    assert Trace(second).ranges("sample") and not judge(first, second)
+
+
 # ---- What excludes what ----
 
 CONFLICTS = {
@@ -238,17 +283,20 @@ def test_settings_that_exclude_each_other(tmp_path, name):
 
 # ---- Sleeping ----
 
+def is_asleep(pid):
+    before = switches(pid)
+    time.sleep(1)
+    return switches(pid) == before
+
+
 def test_asleep(tmp_path):
-    """No file, no kinds, and our threads do not even wake up."""
+    """No file, no kinds, and soon our threads do not even wake up."""
     process = start("decode", "--seconds", 20, "--sync-ms", 2, "--kernels", 5,
                     GPUTRACE_START="off", GPUTRACE_FLUSH="100ms",
                     GPUTRACE_OUT=tmp_path / "t.json")
     try:
         wait_for(lambda: len(switches(process.pid)) >= 2)
-        time.sleep(2)
-        before = switches(process.pid)
-        time.sleep(1.5)
-        assert switches(process.pid) == before
+        wait_for(lambda: is_asleep(process.pid))
         assert not list(tmp_path.iterdir())
     finally:
         process.kill()

@@ -30,7 +30,8 @@ GPU_WORK = ("kernel", "gpu_memcpy", "gpu_memset", "cuda_graph")
 TABLES = {"kernels": ("kernel",), "api": ("cuda_runtime", "cuda_driver"),
           "copies": ("gpu_memcpy", "gpu_memset"), "graphs": ("cuda_graph",),
           "nvtx": ("user_annotation",)}
-COMMANDS = ["record", "report", "check", "ps", "doctor", "open"]
+COMMANDS = ["record", "report", "diagnose", "diff", "merge", "check", "ps",
+            "doctor", "open"]
 
 
 def load(path):
@@ -730,7 +731,7 @@ def test_open_what_is_no_file(gputrace, tmp_path):
 # ---- options, help, manual ----
 
 def test_usage_errors(gputrace):
-    for args in ([], ["nonsense"], ["diagnose", "x"], ["--nonsense"],
+    for args in ([], ["nonsense"], ["explain", "x"], ["--nonsense"],
                  *([c, "--nonsense"] for c in COMMANDS),
                  *([c, "-Z"] for c in COMMANDS),
                  *([c] for c in COMMANDS if c not in ("doctor", "ps")),

@@ -229,7 +229,7 @@ static void look(struct capture *capture, struct session *s)
 		 !strcmp(reply.code, PROTOCOL_REFUSED)) {
 		s->by_path = true;
 		begin(capture, s);
-	} else if (s->stage == STARTING)
+	} else if (s->stage == STARTING && error != -ECONNRESET)
 		fail(capture, s, why);
 	else if (!error)
 		finish(capture, s, &reply);

@@ -29,8 +29,9 @@ static int tell(const struct target *t, const struct control_reply *reply,
 		fprintf(stderr, ", the last %.1f s",
 			(double)reply->span_ns / 1e9);
 	if (reply->unfinished)
-		fprintf(stderr, "; %lld launches never finished",
-			(long long)reply->unfinished);
+		fprintf(stderr, "; %lld launch%s never finished",
+			(long long)reply->unfinished,
+			reply->unfinished == 1 ? "" : "es");
 	putc('\n', stderr);
 	puts(path);
 	fflush(stdout);

@@ -67,8 +67,9 @@ static int tell(const struct target *t, const struct control_reply *reply,
 		(long long)reply->kernels, (long long)reply->lost);
 	if (reply->path[0] != '/') {
 		fprintf(stderr, "gputrace: pid %ld: %s\n", t->pid,
-			reply->kernels ? "the trace went to who started the "
-			"window" : "nothing was recorded, there is no file");
+			reply->kernels ? "no file is left: it went to who "
+			"started the window, or it was the flight recorder" :
+			"nothing was recorded, there is no file");
 		return STATUS_DONE;
 	}
 	if (out)

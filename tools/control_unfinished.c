@@ -11,41 +11,46 @@
 /* Of a program that hangs, the first tell the cause. */
 enum { SHOWN_MAX = 20 };
 
-static void print_value(const struct json_value *v)
+static void print_text(const char *before, const struct json_value *launch,
+		       const char *key)
 {
+	struct json_value v = jsonval_member(launch, key);
 	char text[512];
 
-	if (v->type == JSON_STRING)
-		jsonval_string(v, text, sizeof(text));
-	else
-		snprintf(text, sizeof(text), "%.*s", v->len < 64 ?
-			 (int)v->len : 64, v->text);
+	if (v.type != JSON_STRING)
+		return;
+	jsonval_string(&v, text, sizeof(text));
 	plain_make(text, sizeof(text));
-	fprintf(stderr, "%s", text);
+	fprintf(stderr, "%s%s", before, text);
 }
 
-/* "  name: thread decode, range step, ..." */
+static bool number(const struct json_value *launch, const char *key,
+		   int64_t *n)
+{
+	struct json_value v = jsonval_member(launch, key);
+
+	return jsonval_int(&v, n);
+}
+
+/* "  spin: thread worker, range step, stream 7 of GPU 0, for 12.3 s" */
 static void print_launch(const struct json_value *launch)
 {
-	struct json_value name = jsonval_member(launch, "name"), key, value;
-	const char *at = NULL, *separator = ": ";
+	int64_t stream, device, from, to;
 
-	fputs("  ", stderr);
-	if (launch->type != JSON_OBJECT) {
-		print_value(launch);
-		putc('\n', stderr);
+	if (launch->type != JSON_OBJECT)
 		return;
-	}
-	print_value(&name);
-	while (jsonval_next(launch, &at, &key, &value)) {
-		if (jsonval_is(&key, "name") || value.type == JSON_NULL)
-			continue;
-		fputs(separator, stderr);
-		print_value(&key);
-		putc(' ', stderr);
-		print_value(&value);
-		separator = ", ";
-	}
+	print_text("  ", launch, "name");
+	fputs(": ", stderr);
+	print_text("thread ", launch, "thread");
+	print_text(", range ", launch, "range");
+	if (number(launch, "stream", &stream) &&
+	    number(launch, "device", &device))
+		fprintf(stderr, ", stream %" PRId64 " of GPU %" PRId64, stream,
+			device);
+	if (number(launch, "launched_ns", &from) &&
+	    number(launch, "seen_ns", &to) && from >= 0 && to > from)
+		fprintf(stderr, ", launched %.1f s before",
+			(double)(to - from) / 1e9);
 	putc('\n', stderr);
 }
 
@@ -57,7 +62,8 @@ static void print_list(const struct json_value *list)
 
 	while (jsonval_next(list, &at, NULL, &launch)) {
 		if (!nr)
-			fputs("launched and never finished:\n", stderr);
+			fputs("launched and not finished (in flight, or it "
+			      "hangs):\n", stderr);
 		if (nr++ < SHOWN_MAX)
 			print_launch(&launch);
 	}

@@ -23,6 +23,7 @@
 	X(preload, OF_PROCESS, "library in the process") \
 	X(cuda, OF_PROCESS, "CUDA in the process") \
 	X(attached, OF_PROCESS, "tracer in the process") \
+	X(socket, OF_PROCESS, "control socket") \
 	X(copies, OF_PROCESS, "libcupti in the process") /* doctor_cupti.c */ \
 	X(holder, OF_PROCESS, "other users of CUPTI")   /* doctor_others.c */ \
 	X(trace, OF_PROCESS, "trace file")              /* doctor_trace.c */ \

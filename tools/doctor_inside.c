@@ -5,6 +5,7 @@
 #include <sys/auxv.h>
 
 #include "tools/doctor.h"
+#include "tools/target.h"
 
 #ifndef GPUTRACE_VERSION
 #define GPUTRACE_VERSION "0"
@@ -222,4 +223,28 @@ void check_attached(struct doctor *d, struct finding *f)
 			    "CUDA, without a thread or a file");
 	else
 		say_not_attached(d, f);
+}
+
+void check_socket(struct doctor *d, struct finding *f)
+{
+	struct target t;
+
+	target_read(&d->machine, d->process->pid, NULL, &t);
+	if (!t.has_library) {
+		finding_say(f, VERDICT_NONE, "the library is not loaded");
+	} else if (t.state == STATE_WAITING || t.state == STATE_ASIDE) {
+		finding_say(f, VERDICT_NONE, "opened when tracing starts");
+	} else if (t.reach == REACH_SOCKET) {
+		finding_say(f, VERDICT_OK, "%s", t.socket);
+	} else if (t.reach == REACH_SIGNAL) {
+		finding_say(f, VERDICT_OK, "none; kill -%s %ld starts and "
+			    "stops", t.signal, t.pid);
+	} else {
+		finding_say(f, VERDICT_WARN, "gputrace capture cannot reach "
+			    "it: %s", t.why);
+		if (t.state != STATE_STOPPED)
+			finding_advise(f, "start it without GPUTRACE_CONTROL="
+				       "off, and with TMPDIR at a folder that "
+				       "it can write to");
+	}
 }

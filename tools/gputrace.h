@@ -12,8 +12,8 @@ enum status {
 };
 
 int cmd_record(int argc, char **argv);
-int cmd_attach(int argc, char **argv);
 int cmd_capture(int argc, char **argv);
+int cmd_attach(int argc, char **argv);
 int cmd_check(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_ps(int argc, char **argv);
@@ -23,6 +23,9 @@ int cmd_report(int argc, char **argv);
 int cmd_start(int argc, char **argv);
 int cmd_status(int argc, char **argv);
 int cmd_stop(int argc, char **argv);
+int cmd_diagnose(int argc, char **argv);
+int cmd_diff(int argc, char **argv);
+int cmd_merge(int argc, char **argv);
 
 struct trace_problem;
 

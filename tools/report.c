@@ -99,16 +99,24 @@ static uint64_t number_or_name(struct report *r, const struct json_value *v)
 	return REPORT_TEXT | intern_value(&r->names, v);
 }
 
+/* The index of the event's process, or UINT32_MAX when memory ends. */
+static uint32_t event_process(struct report *r, const struct trace_event *ev)
+{
+	bool is_new;
+
+	return pairs_put(&r->processes, r->file,
+			 number_or_name(r, trace_field(ev, EV_PID)),
+			 r->processes.nr, &is_new);
+}
+
 /* The index of the event's lane, or UINT32_MAX when memory ends. */
 static uint32_t event_lane(struct report *r, const struct trace_event *ev)
 {
 	uint64_t pid = number_or_name(r, trace_field(ev, EV_PID));
 	uint64_t tid = number_or_name(r, trace_field(ev, EV_TID));
-	uint32_t process, lane = UINT32_MAX;
+	uint32_t process = event_process(r, ev), lane = UINT32_MAX;
 	bool is_new;
 
-	process = pairs_put(&r->processes, r->file, pid, r->processes.nr,
-			    &is_new);
 	if (process == UINT32_MAX ||
 	    !VEC_ROOM(r->lane, r->nr_lanes, r->cap_lanes))
 		goto out;
@@ -123,19 +131,22 @@ out:
 	return lane;
 }
 
+/* Each GPU is a process in a trace; in a merged one several have the number 0,
+ * those of different hosts. */
 static uint32_t event_device(struct report *r, const struct trace_event *ev)
 {
+	uint32_t process = event_process(r, ev), device;
 	int64_t id = -1;
-	uint32_t device;
 	bool is_new;
 
 	if (!jsonval_int(trace_arg(ev, ARG_DEVICE), &id))
 		(void)jsonval_int(trace_arg(ev, ARG_IN_DEVICE), &id);
-	if (!VEC_ROOM(r->device, r->nr_devices, r->cap_devices)) {
+	if (process == UINT32_MAX ||
+	    !VEC_ROOM(r->device, r->nr_devices, r->cap_devices)) {
 		r->no_memory = true;
 		return UINT32_MAX;
 	}
-	device = pairs_put(&r->devices, r->file, id, r->nr_devices, &is_new);
+	device = pairs_put(&r->devices, process, id, r->nr_devices, &is_new);
 	r->no_memory |= device == UINT32_MAX;
 	if (is_new)
 		r->device[r->nr_devices++] = (struct device){

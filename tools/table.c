@@ -44,7 +44,10 @@ static void format_number(char *to, size_t size, enum table_format format,
 {
 	int len;
 
-	if (kind == CELL_SHARE && format == FORMAT_JSON) {
+	if (kind == CELL_SHARE && n < 0) {
+		*to = '-';
+		format_number(to + 1, size - 1, format, kind, -n);
+	} else if (kind == CELL_SHARE && format == FORMAT_JSON) {
 		snprintf(to, size, "%" PRId64 ".%06" PRId64,
 			 n / CELL_SHARE_ONE, n % CELL_SHARE_ONE);
 	} else if (kind == CELL_SHARE) {
@@ -114,7 +117,7 @@ static void print_csv_text(FILE *to, const char *text)
 	putc('"', to);
 }
 
-static void print_json_text(FILE *to, const char *text)
+void table_json_text(FILE *to, const char *text)
 {
 	putc('"', to);
 	for (; *text; text++) {
@@ -260,7 +263,7 @@ static void print_json_row(struct table_out *out, const struct table *t,
 		fprintf(out->to, "%s\"%s\":", comma, column->key);
 		comma = ",";
 		if (column->kind == CELL_TEXT) {
-			print_json_text(out->to, cells[c].text);
+			table_json_text(out->to, cells[c].text);
 			continue;
 		}
 		format_number(text, sizeof(text), FORMAT_JSON, column->kind,
@@ -329,7 +332,7 @@ static void print_json_fact(struct table_out *out, const struct fact *f)
 	fprintf(out->to, "\"%s\":{", f->key);
 	for (size_t i = 0; i < f->nr_list; i++) {
 		fputs(i ? "," : "", out->to);
-		print_json_text(out->to, f->list[i].name);
+		table_json_text(out->to, f->list[i].name);
 		fprintf(out->to, ":%" PRId64, f->list[i].n);
 	}
 	putc('}', out->to);

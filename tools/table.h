@@ -85,6 +85,9 @@ void table_facts(struct table_out *out, const char *title, const char *key,
 void table_rows(struct table_out *out, const struct table *t);
 int table_end(struct table_out *out);
 
+/* A string of JSON, quotes and all, for what is no table. */
+void table_json_text(FILE *to, const char *text);
+
 /* Parses the name of a format; returns -1 if it is none. */
 int table_format(const char *name);
 

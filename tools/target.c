@@ -2,13 +2,10 @@
 #include "tools/target.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "tools/doctor_process.h"
@@ -18,6 +15,7 @@ enum {
 	CGROUP_MAX = 64 << 10,
 	MOUNTS_MAX = 8 << 20,           /* some 50,000 mounts */
 	COMMAND_BYTES = 512,            /* made plain it is 4 times that */
+	EXEC_MS = 20,                   /* more than one takes */
 };
 
 static const char *const states[] = {
@@ -180,80 +178,6 @@ static void name_socket(const struct look *machine, const struct process *p,
 		t->socket[0] = '\0';
 }
 
-/* Opens the first `len` bytes of a path below the process's root. */
-static int open_inside(const struct look *machine, const struct target *t,
-		       const char *path, size_t len)
-{
-	char root[PATH_MAX + 64], part[PATH_MAX];
-	struct look inside;
-	int fd;
-
-	snprintf(root, sizeof(root), "%s/proc/%ld/root", machine->path,
-		 t->pid);
-	snprintf(part, sizeof(part), "%.*s", (int)len, path);
-	fd = look_init(&inside, root);
-	if (!fd)
-		fd = look_open(&inside, part, O_PATH);
-	look_fini(&inside);
-	return fd;
-}
-
-/* The socket's path as the process sees it. */
-static const char *path_inside(const struct look *machine,
-			       const struct target *t)
-{
-	return t->socket + strlen(machine->path) +
-		(size_t)snprintf(NULL, 0, "/proc/%ld/root", t->pid);
-}
-
-int target_socket(const struct look *machine, const struct target *t)
-{
-	const char *path;
-	struct stat st;
-	int fd, err = 0;
-
-	if (!t->socket[0])
-		return -ENOENT;
-	path = path_inside(machine, t);
-	fd = open_inside(machine, t, path, strlen(path));
-	if (fd < 0)
-		return fd;
-	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode))
-		err = -ENOENT;
-	else if ((long)st.st_uid != t->uid)
-		err = -EPERM;
-	if (!err)
-		return fd;
-	close(fd);
-	return err;
-}
-
-/* Why there is none, where its folder tells: two steps above it. */
-static void say_no_socket(const struct look *machine, struct target *t)
-{
-	const char *path = t->socket[0] ? path_inside(machine, t) : "";
-	size_t len = strlen(path);
-	struct statvfs fs;
-	int fd = -1;
-
-	for (int i = 0; i < 2 && len; i++)
-		while (len && path[--len] != '/')
-			;
-	if (len)
-		fd = open_inside(machine, t, path, len);
-	t->reach = REACH_NO;
-	if (fd >= 0 && !fstatvfs(fd, &fs) && fs.f_flag & ST_RDONLY)
-		snprintf(t->why, sizeof(t->why), "no socket: %.*s is "
-			 "read-only, and TMPDIR names no other", (int)(len <
-			 128 ? len : 128), path);
-	else
-		snprintf(t->why, sizeof(t->why), "no socket: see gputrace "
-			 "doctor %ld", t->pid);
-	plain_make(t->why, sizeof(t->why));
-	if (fd >= 0)
-		close(fd);
-}
-
 /* ---- State and reach ---- */
 
 static enum target_state guess_state(const struct process *p,
@@ -312,12 +236,10 @@ static void judge_traced(const struct look *machine, const struct process *p,
 	}
 	if (t->signal[0])
 		t->reach = REACH_SIGNAL;
-	else if (fd == -EPERM)
-		refuse(t, "its socket belongs to another user");
 	else if (control && !strcmp(control, "off"))
 		refuse(t, "GPUTRACE_CONTROL=off, and no GPUTRACE_SIGNAL");
 	else
-		say_no_socket(machine, t);
+		target_no_socket(machine, t);
 	t->socket[0] = '\0';
 }
 
@@ -398,11 +320,27 @@ static void fill(const struct look *machine, const struct process *p,
 	name_socket(machine, p, t);
 }
 
+/* In the middle of an exec a process has no maps and looks as if it had
+ * ended. */
+static struct process *read_patiently(const struct look *machine, long pid,
+				      char *why, size_t size)
+{
+	struct process *p = process_read(machine, pid, why, size);
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/exe", pid);
+	for (int i = 0; !p && i < EXEC_MS && look_has(machine, path); i++) {
+		usleep(1000);
+		p = process_read(machine, pid, why, size);
+	}
+	return p;
+}
+
 void target_read(const struct look *machine, long pid, target_ask *ask,
 		 struct target *t)
 {
 	char why[192];
-	struct process *p = process_read(machine, pid, why, sizeof(why));
+	struct process *p = read_patiently(machine, pid, why, sizeof(why));
 
 	memset(t, 0, sizeof(*t));
 	t->pid = t->inner_pid = pid;

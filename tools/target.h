@@ -17,7 +17,7 @@
  *
  *   targets_find()      by PID, --match or --all       target_find.c
  *   target_read()       one of them                    target.c
- *   target_socket()     the way to its control socket
+ *   target_socket()     the way to its control socket      target_socket.c
  *
  * Texts are plain (tools/plain.h): printable, UTF-8.
  */
@@ -69,6 +69,9 @@ void target_read(const struct look *machine, long pid, target_ask *ask,
  * connect(): no length limits it, and no link leads out of the process's root.
  * -ENOENT: none; -EPERM: not its user's; another -errno. */
 int target_socket(const struct look *machine, const struct target *t);
+
+/* Sets REACH_NO and the reason why target_socket() finds none. */
+void target_no_socket(const struct look *machine, struct target *t);
 
 /* "sleeping", ... and the way back: NR_STATES if it is no such word. */
 const char *target_state_name(enum target_state state);

@@ -168,6 +168,8 @@ static int read_event(struct trace *t, struct trace_event *ev)
 	if (more < 0)
 		return more;
 	ev->offset = offset;
+	ev->len = offset_of(t, t->p) - offset;
+	ev->text = t->p - ev->len;
 	ev->index = t->nr_events++;
 	v = trace_field(ev, EV_PH);
 	ev->ph = v->type == JSON_STRING && v->len == 1 ? *v->text : 0;

@@ -47,7 +47,8 @@
 	X(WAIT_EVENT, "wait_on_cuda_event_id") X(DOMAIN, "domain") \
 	X(COLLECTIVE, "Collective name") X(ARG_NAME, "name") \
 	X(SORT_INDEX, "sort_index") X(GPU_OPS, "GPU operations") \
-	X(BLOCKS, "blocks per SM") X(PRIORITY, "priority")
+	X(BLOCKS, "blocks per SM") X(PRIORITY, "priority") \
+	X(LABELS, "labels")
 
 #define TRACE_CATS(X) \
 	X(KERNEL, "kernel") X(MEMCPY, "gpu_memcpy") X(MEMSET, "gpu_memset") \
@@ -82,6 +83,8 @@ enum trace_header_key { TRACE_HEADER_KEYS(X) HEADER_KEYS };
 struct trace_event {
 	uint64_t index;         /* in traceEvents */
 	uint64_t offset;        /* of its first byte in the unpacked file */
+	const char *text;       /* all of it */
+	size_t len;
 	enum json_type type;    /* JSON_OBJECT, unless the file is wrong */
 	char ph;                /* 0: no string of one character */
 	enum trace_cat cat;

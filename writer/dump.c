@@ -43,9 +43,11 @@ static void end(struct trace *trace, int error)
 		dump->result.bytes = dump->file.nr_bytes;
 		memcpy(dump->result.path, dump->file.path,
 		       sizeof(dump->result.path));
-		memcpy(trace->last_path, dump->file.path,
-		       sizeof(trace->last_path));
+		if (dump->file.path[0])
+			memcpy(trace->last_path, dump->file.path,
+			       sizeof(trace->last_path));
 		trace->last_bytes = dump->file.nr_bytes;
+		trace->nr_dumped++;
 	}
 	requests_dumped(&dump->result);
 	libdeflate_free_decompressor(dump->unpacker);
@@ -167,6 +169,7 @@ static void describe(struct trace *trace, struct dump *dump,
 	dump->result.span_ns = trace->first_open_ns ? now_ns - dump->from_ns :
 		0;
 	dump->result.lost = output_lost();
+	dump->result.unfinished = unfinished_since(trace, dump->from_ns);
 	dump->file.begun_ns = dump->from_ns;
 	dump->file.span_ns = dump->result.span_ns;
 	dump->file.forgotten = gone->tally;

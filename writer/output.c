@@ -393,6 +393,7 @@ static void tell(struct trace *trace, uint32_t n)
 		.error = file->error, .kernels = nr.kernels,
 		.events = nr.events, .bytes = file->nr_bytes,
 		.lost = output_lost() - begun->lost,
+		.unfinished = unfinished_since(trace, file->begun_ns),
 	};
 
 	if (file->nr_bytes)
@@ -411,6 +412,7 @@ void output_result(const struct trace *trace, struct writer_result *result)
 		.events = trace->nr_events - trace->gone.events -
 			file->elsewhere.events,
 		.bytes = file->nr_bytes, .lost = output_lost(),
+		.unfinished = unfinished_since(trace, file->begun_ns),
 	};
 	if (file->nr_bytes)
 		memcpy(result->path, file->path, sizeof(result->path));

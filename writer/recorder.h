@@ -15,14 +15,16 @@
  *               ^ from_ns: all that ended later is here
  *
  * A segment holds whole events of about 1 MiB or 1 s, compressed as a gzip
- * member, as they stand in a file.  The oldest go when all in them is older
- * than is to be kept, or when there are more bytes than may be.
+ * member, as they stand in a file.  The oldest go when all that was committed
+ * with them is older than is to be kept (calls come before their kernels: so
+ * they go together), or when there are more bytes than may be.
  * Context: writer thread.
  */
 
 struct segment {
 	struct segment *next;
 	struct stretch stretch;
+	uint32_t batch;         /* the commit that it was closed for */
 	size_t raw;             /* bytes, not compressed */
 	size_t len;
 	char member[];

@@ -27,6 +27,7 @@ struct recorder {
 	struct segment *first, **last;
 	struct segment *reading;        /* the last that was handed out */
 	uint64_t bytes;                 /* of all segments */
+	uint32_t batch;                 /* commits so far */
 	struct stretch forgotten;
 };
 
@@ -61,13 +62,23 @@ static uint64_t memory_of(const struct recorder *recorder)
 	return recorder->bytes + recorder->raw.size + recorder->packed.size;
 }
 
+/* All of the oldest commit. */
+static bool is_old(const struct recorder *recorder, uint64_t now_ns)
+{
+	const struct segment *first = recorder->first, *at;
+
+	for (at = first; at && at->batch == first->batch; at = at->next)
+		if (at->stretch.newest_ns + recorder->keep_ns >= now_ns)
+			return false;
+	return true;
+}
+
+/* now_ns 0: only what there is no room for. */
 static void forget_old(struct recorder *recorder, uint64_t now_ns)
 {
-	const struct segment *at;
-
-	while ((at = recorder->first) && at != recorder->reading &&
-	       (at->stretch.newest_ns + recorder->keep_ns < now_ns ||
-		memory_of(recorder) > recorder->max_bytes))
+	while (recorder->first && recorder->first != recorder->reading &&
+	       (memory_of(recorder) > recorder->max_bytes ||
+		is_old(recorder, now_ns)))
 		forget_first(recorder);
 }
 
@@ -91,6 +102,7 @@ static struct segment *pack(struct recorder *recorder)
 		return NULL;
 	segment->next = NULL;
 	segment->stretch = recorder->open;
+	segment->batch = recorder->batch;
 	segment->raw = raw->len;
 	segment->len = n;
 	memcpy(segment->member, to, n);
@@ -117,6 +129,7 @@ static void close_segment(struct recorder *recorder)
 	}
 	bytes_clear(&recorder->raw);
 	recorder->open = nothing;
+	forget_old(recorder, 0);
 }
 
 static int recorder_append(struct sink *sink, const void *bytes, size_t len)
@@ -149,6 +162,7 @@ static int recorder_commit(struct sink *sink, const void *tail, size_t len)
 	(void)len;
 	if (now_ns - recorder->opened_ns >= SEGMENT_NS)
 		close_segment(recorder);
+	recorder->batch++;
 	forget_old(recorder, now_ns);
 	return 0;
 }

@@ -158,7 +158,9 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	trace->kernels = kernel_shapes_create();
 	trace->apis = api_shapes_create();
 	trace->pending = pending_create(memory / 4);
-	if (!err && (!trace->kernels || !trace->apis || !trace->pending))
+	trace->unfinished = unfinished_create();
+	if (!err && (!trace->kernels || !trace->apis || !trace->pending ||
+		     !trace->unfinished))
 		err = -ENOMEM;
 	clock_snapshot(&trace->clock_pairs[trace->nr_clock_pairs++]);
 	return err;
@@ -181,6 +183,7 @@ void trace_fini(struct trace *trace)
 	kernel_shapes_destroy(trace->kernels);
 	api_shapes_destroy(trace->apis);
 	pending_destroy(trace->pending);
+	unfinished_destroy(trace->unfinished);
 	bytes_fini(&trace->out);
 	bytes_fini(&trace->tail);
 	bytes_fini(&trace->scratch);

@@ -35,17 +35,12 @@ struct kernel_shapes;
 struct api_shapes;
 struct pending;
 struct dump;
+struct unfinished;
 
 enum {
 	/* A program that opens one for each step of 1 ms: 4 s of them. */
 	WINDOWS_KEPT = 4096, CLOCK_PAIRS_MAX = 64,
 	NOTICE_CBID_MAX = 2048,         /* 13.0 has 750 driver ids */
-	UNFINISHED_MAX = 64,            /* names; further ones have none */
-};
-
-struct unfinished {
-	const char *name;
-	uint64_t nr;
 };
 
 struct trace {
@@ -67,7 +62,7 @@ struct trace {
 	uint64_t last_bytes;
 	struct stretch stretch;         /* of `out`; its tally is unused */
 	struct dump *dump;              /* that is being written */
-	uint32_t nr_dumps;
+	uint32_t nr_dumps, nr_dumped;   /* begun; complete */
 	uint64_t first_open_ns;         /* of all windows */
 	bool has_own_files;             /* %w: one for each window */
 	bool lacks_memory;              /* and that is said */
@@ -102,7 +97,7 @@ struct trace {
 	 * file as it is seen, or counted as lost; those that are in no file. */
 	struct tally offered, settled, gone;
 	bool has_said_small;            /* that max_size is too small */
-	struct unfinished unfinished[UNFINISHED_MAX];
+	struct unfinished *unfinished;  /* unfinished.c */
 	uint32_t nr_pauses;             /* that are in the file */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];
@@ -138,9 +133,15 @@ void pending_destroy(struct pending *pending);
 
 /* ---- unfinished.c ---- */
 
-/* Counts work without an end, by its name; tells it in the tail. */
+struct unfinished *unfinished_create(void);
+void unfinished_destroy(struct unfinished *unfinished);
+/* Work without an end: counted by its name, and the last ones with what is
+ * known of their launch. */
 void unfinished_add(struct trace *trace, const struct activity *activity);
+/* In the tail; the launches of the file that is written. */
 void unfinished_tell(const struct trace *trace, struct bytes *out);
+/* How many of these there are since then. */
+uint32_t unfinished_since(const struct trace *trace, uint64_t t_ns);
 
 /* ---- pauses.c ---- */
 

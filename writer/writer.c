@@ -52,7 +52,7 @@ static void publish(const struct trace *trace)
 	writer.summary.events = trace->nr_events;
 	writer.summary.bytes = trace->last_bytes;
 	writer.summary.is_recorder = trace->options.recorder_ns;
-	writer.summary.dumps = trace->nr_dumps;
+	writer.summary.dumps = trace->nr_dumped;
 	pthread_mutex_unlock(&writer.lock);
 }
 
@@ -212,6 +212,14 @@ static void finish(struct trace *trace)
 	requests_end();
 }
 
+/* Somebody waits for the next look. */
+static bool is_awaited(const struct trace *trace, const struct due *due)
+{
+	return atomic_load(&writer.must_finish) || atomic_load(&writer.call) ||
+		activity_flushes() != due->flushes ||
+		settled_windows(trace, window_epoch()) || dump_is_due(trace);
+}
+
 static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
 {
 	uint32_t epoch = window_epoch();
@@ -230,10 +238,10 @@ static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
 static bool wait_for_next(const struct trace *trace, struct due *due,
 			  uint64_t flush_ns)
 {
-	if (!atomic_load(&writer.must_finish) &&
-	    activity_flushes() == due->flushes &&
-	    !settled_windows(trace, window_epoch()) && !dump_is_due(trace))
-		activity_wait(poll_ms(due, flush_ns) * NS_PER_MS);
+	uint32_t seen = activity_arrivals();
+
+	if (!is_awaited(trace, due))
+		activity_wait(seen, poll_ms(due, flush_ns) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
 

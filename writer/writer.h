@@ -72,7 +72,8 @@ struct writer_summary {
 	uint64_t kernels;       /* in files that are there */
 	uint64_t kernels_gone;  /* recorded, but in no file (any more) */
 	uint64_t events, bytes;
-	/* All was kept in memory, the newest of it; `path` is the last dump. */
+	/* All was kept in memory, the newest of it; `path` is that of the last
+	 * dump that had one. */
 	bool is_recorder;
 	uint32_t dumps;
 };

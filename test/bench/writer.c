@@ -11,6 +11,7 @@
 #include "collector/loss.h"
 #include "test/unit/scene.h"
 #include "writer/output.h"
+#include "writer/recorder.h"
 #include "writer/trace.h"
 
 enum { KERNELS = 100000, ROUNDS = 12 };
@@ -76,6 +77,12 @@ static struct sink *open_null(struct trace *trace)
 {
 	(void)trace;
 	return sink_null_create();
+}
+
+static struct sink *open_recorder(struct trace *trace)
+{
+	trace->file->is_recorder = true;
+	return sink_recorder_create(UINT64_C(30000000000), 64 << 20);
 }
 
 static struct sink *open_gz(struct trace *trace)
@@ -213,7 +220,7 @@ static double copy_rate(void)
 
 int main(void)
 {
-	double rate, kernels_s, ranges_s, gz_s, kept_rate, raw;
+	double rate, kernels_s, ranges_s, gz_s, recorder_s, kept_rate, raw;
 	double per_kernel;
 
 	scene_begin();
@@ -236,5 +243,8 @@ int main(void)
 	gz_s = measure(open_gz, false, &kept_rate);
 	print("writer_gz", gz_s * per_kernel / 1e6, "MB/s of JSON", raw,
 	      "libdeflate level 1 alone on the same bytes");
+	recorder_s = measure(open_recorder, false, &kept_rate);
+	print("writer_recorder", recorder_s / 1e6 * 2, "million slices/s",
+	      kernels_s / 1e6 * 2, "dropping the bytes");
 	return 0;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Hostile trace files: whatever the bytes are, `check` and `report` end with a
- * status of 0, 1 or 3, without a crash, a leak or undefined behaviour (build
- * with SAN=address,undefined).
+ * Hostile trace files: whatever the bytes are, `check`, `report`, `diagnose`,
+ * `merge` and `diff` end with a status of 0, 1 or 3, without a crash, a leak or
+ * undefined behaviour (build with SAN=address,undefined).
  *
  *      trace FILE|FOLDER...            those files
  *      trace [ITERATIONS [SEED...]]    own mutations, the same in every run;
@@ -21,10 +21,13 @@ static int run(int (*cmd)(int, char **), int fd, char *name, char *option,
 	       char *value)
 {
 	char path[32];
-	char *argv[] = { name, option, value, path, NULL };
+	/* diff takes two: the same, so that every name is on both sides */
+	char *argv[] = { name, option, value, path, path, NULL };
+	int nr = cmd == cmd_diff ? 5 : 4;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return cmd(4, argv);
+	argv[nr] = NULL;
+	return cmd(nr, argv);
 }
 
 static void must(int status)
@@ -43,6 +46,24 @@ static void be_quiet(void)
 		stdout = stderr = nothing = fopen("/dev/null", "w");
 }
 
+/* Where `merge` writes to: one file for all inputs, gone at the end. */
+static char merged[64];
+
+static void remove_merged(void)
+{
+	unlink(merged);
+}
+
+static char *merged_path(void)
+{
+	if (!*merged) {
+		snprintf(merged, sizeof(merged), "/tmp/gputrace-fuzz-%d.json",
+			 (int)getpid());
+		atexit(remove_merged);
+	}
+	return merged;
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 {
 	static char *const formats[] = { "table", "csv", "json" };
@@ -53,7 +74,11 @@ int LLVMFuzzerTestOneInput(const unsigned char *bytes, size_t size)
 	if (!stdout || fd < 0 || write(fd, bytes, size) != (ssize_t)size)
 		abort();
 	must(run(cmd_check, fd, "check", "--max", "1"));
-	must(run(cmd_report, fd, "report", "--format", formats[turn++ % 3]));
+	must(run(cmd_report, fd, "report", "--format", formats[turn % 3]));
+	must(run(cmd_diagnose, fd, "diagnose", "--format",
+		 turn % 2 ? "text" : "json"));
+	must(run(cmd_diff, fd, "diff", "--format", formats[turn++ % 3]));
+	must(run(cmd_merge, fd, "merge", "--out", merged_path()));
 	close(fd);
 	return 0;
 }

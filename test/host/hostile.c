@@ -240,7 +240,9 @@ static int end_hung(const char *unused)
 	(void)unused;
 	work(100);
 	CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
+	nvtxRangePushA("request 7");
 	gpu_launch(&gpu, KERNEL_ATTENTION, stream, 1000000000000u);
+	nvtxRangePop();
 	gpu_launch(&gpu, KERNEL_SILU, NULL, 1000);
 	TALLY("gpu", "kernels", 1);
 	usleep(50000);

@@ -14,6 +14,7 @@
  *	--close         dlopen and dlclose, three times
  *	--settings TEXT given to gputrace_attach() of the last one
  *	--pause         waits for a line on stdin before it loads
+ *	--serve         works on after that until a line comes on stdin
  *	--profiler      what comes after is between cuProfilerStart and Stop
  *	--measure       another thread launches all the time: its longest gap
  *	                between two launches, in 0.3 s before the load and
@@ -28,6 +29,7 @@
 #include <dlfcn.h>
 #include <getopt.h>
 #include <nvtx3/nvToolsExt.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,8 +52,9 @@ static const char *users[MAX_USERS], *settings, *end = "exit";
 static int (*calls[MAX_USERS])(const char *name);
 static int nr_users, nr_threads, use_nvtx, use_graph, use_running;
 static int is_fresh, is_closed, is_paused, is_measured, use_profiler;
+static int is_serving;
 static atomic_bool is_loaded, is_over;
-static atomic_int nr_outside;   /* threads that are out of their ranges */
+static atomic_int nr_seen, nr_outside; /* pushes; threads out of their ranges */
 
 static struct gpu gpu;
 static CUstream stream;
@@ -98,8 +101,7 @@ static void *push_and_pop(void *argument)
 		inner = nvtxRangePushA("busy inner");
 		if (outer > 0 || inner > 1)
 			TALLY("wrong", "levels", 1);
-		if (outer == 0)
-			TALLY("ranges", "seen", 1);
+		nr_seen += outer == 0;
 		nvtxRangePop();
 		nvtxRangePop();
 		if (getenv("LATE_IS_NOT_SET"))
@@ -302,6 +304,24 @@ static void load_all(int nr, char **paths)
 	}
 }
 
+static void serve(void)
+{
+	struct pollfd input = { .fd = STDIN_FILENO, .events = POLLIN };
+
+	puts("ready");
+	fflush(stdout);
+	nvtxRangePushA("serving");
+	while (!poll(&input, 1, 2)) {
+		nvtxRangePushA("request");
+		gpu_launch(&gpu, KERNEL_ADD, stream, 2000);
+		if (graph)
+			CU(cuGraphLaunch, graph, stream);
+		CU(cuStreamSynchronize, stream);
+		nvtxRangePop();
+	}
+	nvtxRangePop();
+}
+
 static void after(void)
 {
 	if (is_fresh) {
@@ -321,19 +341,24 @@ static void after(void)
 		TALLY("gpu", "nodes", NODES);
 	}
 	use_after();
+	if (is_serving)
+		serve();
 	if (use_profiler)
 		CU(cuProfilerStop);
 }
 
 static void finish(void)
 {
+	int status = 0;
 	pid_t child;
 
 	if (!strcmp(end, "fork")) {
 		child = fork();
 		if (!child)
 			exit(7);
-		waitpid(child, NULL, 0);
+		waitpid(child, &status, 0);
+		if (!WIFEXITED(status) || WEXITSTATUS(status) != 7)
+			TALLY("wrong", "child", 1);
 	}
 	if (!strcmp(end, "_exit"))
 		usleep(700000); /* some flushes of 100 ms */
@@ -357,6 +382,7 @@ static const struct option long_options[] = {
 	{ "settings", required_argument, NULL, 's' },
 	{ "pause", no_argument, &is_paused, 1 },
 	{ "measure", no_argument, &is_measured, 1 },
+	{ "serve", no_argument, &is_serving, 1 },
 	{ "profiler", no_argument, &use_profiler, 1 },
 	{ "end", required_argument, NULL, 'e' },
 	{ NULL, 0, NULL, 0 },
@@ -408,6 +434,9 @@ int main(int argc, char **argv)
 		getchar();
 	}
 	load_all(argc - optind, argv + optind);
+	for (i = 0; nr_threads && !nr_seen && i < 5000; i++)
+		usleep(1000);
+	TALLY("ranges", "seen", nr_seen);
 	is_loaded = true;
 	while (nr_outside < nr_threads)
 		usleep(1000);

@@ -2,7 +2,7 @@
 /*
  * marks: NVTX ranges that open and close windows, in their awkward forms.
  *
- *	marks MODE [N]
+ *	marks MODE [N [MS]]
  *
  *	pushed     "work" N times, each with another "work" inside
  *	started    "work" as a start/end range that another thread ends
@@ -12,7 +12,7 @@
  *	threads    N threads at once, each with its "work"
  *	abandoned  a thread ends inside "work", then another one
  *	mark       a mark of that name; ranges whose names only begin so
- *	steps      N steps "step I" of a kernel each
+ *	steps      N steps "step I" of a kernel each, and MS after each
  *	both       two such steps, then N ProfilerStep#I with two in each
  *	cycles     N times cuProfilerStart and Stop, while threads launch; it
  *	           prints what it held before and after them
@@ -33,6 +33,7 @@
 #include "test/host/gpu.h"
 
 static struct gpu gpu;
+static long pause_ms;
 
 static void inside(void)
 {
@@ -127,10 +128,9 @@ static pthread_barrier_t barrier;
 static void *work_beside(void *argument)
 {
 	gpu_use(&gpu);
-	pthread_barrier_wait(&barrier);
 	nvtxRangePushA("work");
-	gpu_launch(&gpu, KERNEL_SILU, NULL, 2000);
 	pthread_barrier_wait(&barrier);
+	gpu_launch(&gpu, KERNEL_SILU, NULL, 2000);
 	CU(cuCtxSynchronize);
 	pthread_barrier_wait(&barrier);
 	nvtxRangePop();
@@ -195,6 +195,7 @@ static void steps(long nr)
 		numbered("step ", i);
 		inside();
 		nvtxRangePop();
+		usleep((unsigned int)pause_ms * 1000);
 	}
 }
 
@@ -297,6 +298,7 @@ int main(int argc, char **argv)
 	long nr = argc > 2 ? atol(argv[2]) : 3;
 	size_t i;
 
+	pause_ms = argc > 3 ? atol(argv[3]) : 0;
 	if (argc > 1 && !strcmp(argv[1], "across"))
 		nvtxRangePushA("work");
 	gpu_open(&gpu, 0);

@@ -22,6 +22,7 @@ enum { FRESH, STARTED, COMPLETE };
 /* ---- A module of our making ---- */
 
 static uint64_t *memory, *user;
+static const char *name = "";
 static int nr_calls;
 static size_t lie;      /* words by which the second table is elsewhere */
 static uint32_t lie_nr;
@@ -91,7 +92,9 @@ static struct nvtx_late look(size_t nr, size_t pass)
 		  .p_vaddr = (uintptr_t)memory, .p_filesz = nr * 8,
 		  .p_memsz = WORDS * 8 },
 	};
-	struct dl_phdr_info module = { .dlpi_phdr = parts, .dlpi_phnum = 2 };
+	struct dl_phdr_info module = {
+		.dlpi_name = name, .dlpi_phdr = parts, .dlpi_phnum = 2,
+	};
 	struct nvtx_late late = { 0 };
 	int passes = 0;
 
@@ -252,6 +255,60 @@ static void test_random(void)
 	}
 }
 
+/* ---- NVTX 2's library ---- */
+
+enum { TABLES = 40, LIBRARY_SIZE = 7 + 6 * 2 + 63 };
+static const size_t lengths[] = { 15, 8, 14, 6, 14, 6 };
+
+/* 63 slots from word 1000 on, six tables, the table of these. */
+static void make_library(void)
+{
+	size_t table = TABLES + 7, slot = 1000;
+
+	memset(memory, 0, WORDS * sizeof *memory);
+	for (size_t module = 0; module < 6; module++) {
+		memory[TABLES + 1 + module] = (uintptr_t)&memory[table];
+		for (size_t i = 0; i < lengths[module]; i++)
+			memory[table + 1 + i] = (uintptr_t)&memory[slot++];
+		table += lengths[module] + 2;
+	}
+}
+
+static void test_library(void)
+{
+	struct nvtx_late late;
+
+	name = "/usr/lib/libnvToolsExt.so.1";
+	make_library();
+	late = look(WORDS, 1u << 20);
+	CHECK_EQ(late.filled, 1);
+	/* RangePushA, RangePop, DomainRangePop */
+	CHECK(memory[1008] && memory[1010] && memory[1000 + 43 + 4]);
+	CHECK_EQ(look(WORDS, 1u << 20).taken, 1);
+
+	for (size_t at = TABLES; at < TABLES + LIBRARY_SIZE; at++) {
+		make_library();
+		memory[at] += 1u << 20;
+		CHECK_EQ(look(WORDS, 1u << 20).filled, 0);
+	}
+	for (size_t slot = 0; slot < 63; slot++) {
+		make_library();
+		memory[1000 + slot] = 1;
+		CHECK_EQ(look(WORDS, 1u << 20).filled, 0);
+	}
+	for (size_t nr = 0; nr < 1063; nr++) {
+		make_library();
+		CHECK_EQ(look(nr, 1u << 20).filled, 0);
+	}
+	make_library();
+	mprotect(memory + PAGE / 8, PAGE, PROT_NONE);
+	CHECK_EQ(look(WORDS, 1u << 20).filled, 0);
+	mprotect(memory + PAGE / 8, PAGE, PROT_READ | PROT_WRITE);
+	name = "/usr/lib/libother.so.1";
+	CHECK_EQ(look(WORDS, 1u << 20).filled, 0);
+	name = "";
+}
+
 /* This program is a user; and it is the only one. */
 static void test_real(void)
 {
@@ -282,6 +339,7 @@ int main(void)
 	test_cut_short();
 	test_unreadable();
 	test_random();
+	test_library();
 	test_real();
 	return check_result();
 }

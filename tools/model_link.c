@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
+#include "tools/model.h"
+
+/* The second step of a model: order, and the links between what was launched
+ * and the call that did. */
+
+static int compare(int64_t a, int64_t b)
+{
+	return a < b ? -1 : a > b;
+}
+
+static int work_order(const void *a, const void *b)
+{
+	const struct model_work *x = a, *y = b;
+
+	if (x->device != y->device)
+		return compare(x->device, y->device);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(x->end, y->end);
+}
+
+static int call_order(const void *a, const void *b)
+{
+	const struct model_call *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return compare(x->lane, y->lane);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(y->end, x->end);
+}
+
+static int range_order(const void *a, const void *b)
+{
+	const struct model_range *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return compare(x->lane, y->lane);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(y->end, x->end);
+}
+
+/* Most files are in order already. */
+static void sort(void *array, size_t nr, size_t size,
+		 int (*order)(const void *, const void *))
+{
+	char *at = array;
+
+	for (size_t i = 1; i < nr; i++) {
+		if (order(at + (i - 1) * size, at + i * size) <= 0)
+			continue;
+		qsort(array, nr, size, order);
+		return;
+	}
+}
+
+static int by_correlation(const struct model_call *x,
+			  const struct model_call *y)
+{
+	if (x->file != y->file)
+		return x->file < y->file ? -1 : 1;
+	return x->correlation < y->correlation ? -1 :
+		x->correlation > y->correlation;
+}
+
+/* Of a correlation that comes twice (a driver call in a runtime call), the
+ * first call counts. */
+static int call_index_order(const void *a, const void *b, void *arg)
+{
+	const uint32_t *i = a, *k = b;
+	const struct model *m = arg;
+	int order = by_correlation(&m->call[*i], &m->call[*k]);
+
+	return order ? order : compare(*i, *k);
+}
+
+/* The calls with a correlation, in its order: 4 bytes a call, and mostly in
+ * order already. */
+static uint32_t *index_calls(struct model *m, size_t *nr)
+{
+	uint32_t *index = malloc((m->nr_calls + 1) * sizeof(*index));
+	bool is_sorted = true;
+
+	*nr = 0;
+	m->no_memory |= !index;
+	for (size_t i = 0; index && i < m->nr_calls; i++) {
+		if (!m->call[i].correlation)
+			continue;
+		index[*nr] = i;
+		is_sorted &= !*nr || call_index_order(&index[*nr - 1],
+						      &index[*nr], m) <= 0;
+		++*nr;
+	}
+	if (index && !is_sorted)
+		qsort_r(index, *nr, sizeof(*index), call_index_order, m);
+	return index;
+}
+
+static uint32_t find_call(const struct model *m, const uint32_t *index,
+			  size_t nr, const struct model_work *w)
+{
+	struct model_call key = {
+		.file = m->device[w->device].file,
+		.correlation = w->correlation,
+	};
+	size_t lo = 0, hi = nr;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (by_correlation(&m->call[index[mid]], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	if (lo == nr || by_correlation(&m->call[index[lo]], &key))
+		return MODEL_NONE;
+	return index[lo];
+}
+
+static void link_work(struct model *m)
+{
+	size_t nr;
+	uint32_t *index = index_calls(m, &nr);
+
+	for (size_t i = 0; index && i < m->nr_work; i++) {
+		struct model_work *w = &m->work[i];
+		struct model_call *c;
+
+		if (w->correlation)
+			w->call = find_call(m, index, nr, w);
+		if (w->call == MODEL_NONE)
+			continue;
+		c = &m->call[w->call];
+		if (!c->nr_work++)
+			m->lane[c->lane].nr_launches++;
+		if (c->work == MODEL_NONE ||
+		    w->start < m->work[c->work].start)
+			c->work = i;
+	}
+	free(index);
+}
+
+static void find_parts(struct model *m)
+{
+	for (size_t i = m->nr_work; i-- > 0;) {
+		m->device[m->work[i].device].first = i;
+		m->device[m->work[i].device].nr++;
+	}
+	for (size_t i = m->nr_calls; i-- > 0;) {
+		m->lane[m->call[i].lane].first_call = i;
+		m->lane[m->call[i].lane].nr_calls++;
+	}
+	for (size_t i = m->nr_ranges; i-- > 0;) {
+		m->lane[m->range[i].lane].first_range = i;
+		m->lane[m->range[i].lane].nr_ranges++;
+	}
+}
+
+void model_finish(struct model *m)
+{
+	if (m->nr_work >= MODEL_NONE || m->nr_calls >= MODEL_NONE ||
+	    m->nr_ranges >= MODEL_NONE)
+		m->no_memory = true;
+	if (m->no_memory)
+		return;
+	sort(m->work, m->nr_work, sizeof(*m->work), work_order);
+	sort(m->call, m->nr_calls, sizeof(*m->call), call_order);
+	sort(m->range, m->nr_ranges, sizeof(*m->range), range_order);
+	find_parts(m);
+	link_work(m);
+}
+
+uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at)
+{
+	size_t lo = m->lane[lane].first_call, first = lo;
+	size_t hi = lo + m->lane[lane].nr_calls;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->call[mid].start <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return lo > first ? lo - 1 : MODEL_NONE;
+}
+
+/* Ranges nest, so going back from the last that began, the first that has not
+ * ended is the innermost.  A lane with many short ones at one level is why the
+ * steps back are bounded: the answer is evidence, not a sum. */
+static uint32_t open_before(const struct model *m, uint32_t lane, size_t i,
+			    int64_t at, bool ops)
+{
+	enum { MANY = 20000 };
+	size_t first = m->lane[lane].first_range;
+
+	for (int n = 0; i-- > first && n < MANY; n++)
+		if (m->range[i].end > at && (ops || !m->range[i].is_op))
+			return i;
+	return MODEL_NONE;
+}
+
+uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
+			bool ops)
+{
+	size_t lo = m->lane[lane].first_range;
+	size_t hi = lo + m->lane[lane].nr_ranges;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (m->range[mid].start <= at)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	return open_before(m, lane, lo, at, ops);
+}
+
+uint32_t model_range_around(const struct model *m, uint32_t lane,
+			    uint32_t range, int64_t at)
+{
+	return open_before(m, lane, range, at, true);
+}
