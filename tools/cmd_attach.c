@@ -10,10 +10,12 @@
 #include "tools/gputrace.h"
 #include "tools/library.h"
 #include "tools/options.h"
+#include "tools/plain.h"
+#include "tools/target.h"
 
 /* From the load to the tracer's start: CUPTI's took up to a second on a GPU;
  * longer where the program is in cuInit. */
-enum { LOOKS = 2000, LOOK_US = 5000 };
+enum { LOOKS = 2000, SOCKET_LOOKS = 400, LOOK_US = 5000 };
 
 enum { OPTION_OUT, OPTION_SET, OPTION_FORCE, OPTION_LIBRARY };
 
@@ -120,6 +122,38 @@ static bool wait_attached(pid_t pid)
 	return attach_has_thread(pid, "gputrace-writer");
 }
 
+/* A thread of its own opens the socket that capture needs. */
+static void wait_socket(long pid)
+{
+	static struct target t;
+	struct look machine = { .fd = -1 };
+
+	for (int i = 0; i < SOCKET_LOOKS; i++) {
+		target_read(&machine, pid, NULL, &t);
+		if (t.reach == REACH_SOCKET) {
+			fprintf(stderr, "gputrace: next: gputrace capture "
+				"%ld\n", pid);
+			return;
+		}
+		usleep(LOOK_US);
+	}
+	complain("pid %ld opened no control socket, which gputrace capture "
+		 "needs (GPUTRACE_CONTROL, or its stderr, says why)", pid);
+}
+
+/* Said, if it is so. */
+static bool has_ended(long pid)
+{
+	struct look machine = { .fd = -1 };
+	char why[256];
+	struct process *p = process_read(&machine, pid, why, sizeof(why));
+
+	if (!p)
+		complain("%s", why);
+	process_free(p);
+	return !p;
+}
+
 static int report(const struct attach *a, const struct choices *c)
 {
 	const struct process *p = a->process;
@@ -131,8 +165,8 @@ static int report(const struct attach *a, const struct choices *c)
 		return STATUS_DONE;
 	}
 	if (!wait_attached((pid_t)p->pid)) {
-		if (!attach_has_thread((pid_t)p->pid, p->name))
-			return complain("pid %ld has ended meanwhile", p->pid);
+		if (has_ended(p->pid))
+			return STATUS_COULD_NOT;
 		printf("pid %ld (%s): loaded %s\n", p->pid, p->name, a->path);
 		return complain("pid %ld does not trace yet: CUDA has not "
 				"started in it, or its stderr says why not; "
@@ -140,27 +174,39 @@ static int report(const struct attach *a, const struct choices *c)
 	}
 	printf("pid %ld (%s): attached %s; %s\n", p->pid, p->name, a->path,
 	       records ? "records" : "sleeps");
+	fflush(stdout);
 	if (!records)
-		fprintf(stderr, "gputrace: next: gputrace capture %ld\n",
-			p->pid);
+		wait_socket(p->pid);
 	return STATUS_DONE;
+}
+
+static int refuse(struct attach *a)
+{
+	plain_make(a->why, sizeof(a->why));
+	return complain("%s", a->why);
 }
 
 static int attach(struct attach *a, const struct choices *c, long pid)
 {
 	int found = attach_check(a, pid);
 
+	if (found < 0)
+		return refuse(a);
 	if (found > 0) {
+		plain_make(a->path, sizeof(a->path));
+		plain_make(a->process->name, sizeof(a->process->name));
 		printf("pid %ld (%s): the library is there already: %s\n",
 		       a->process->pid, a->process->name, a->path);
 		return STATUS_DONE;
 	}
-	if (found < 0 || attach_place(a))
-		return complain("%s", a->why);
+	if (attach_place(a))
+		return refuse(a);
 	if (attach_load(a)) {
 		attach_unplace(a);
-		return complain("%s", a->why);
+		return refuse(a);
 	}
+	plain_make(a->path, sizeof(a->path));
+	plain_make(a->process->name, sizeof(a->process->name));
 	return report(a, c);
 }
 
