@@ -20,6 +20,10 @@
  * continues the process some times.  Looks are LOOK_NS apart. */
 enum { SETTINGS_LOOKS = 100 };
 
+/* `gputrace attach` always brings them, unless it fails half way: then nothing
+ * of ours happens in the process. */
+enum { COMMAND_LOOKS = 1500 };
+
 /* A driver that does not say at once whether it is in use is in cuInit. */
 enum { ANSWER_LOOKS = 50 };
 
@@ -30,7 +34,8 @@ enum { LOOKS = 500 };
 
 static _Atomic uint32_t has_answer, has_settings, never;
 static atomic_bool is_claimed;
-static bool is_late, is_brought;
+static atomic_flag is_begun = ATOMIC_FLAG_INIT;
+static bool is_late, is_brought, is_commanded;
 static int (*driver_init)(unsigned int flags);
 static int (*driver_count)(int *count);
 
@@ -107,7 +112,12 @@ static void *come_late(void *argument)
 
 	(void)argument;
 	if (is_brought) {
-		wait_until(&has_settings, SETTINGS_LOOKS);
+		wait_until(&has_settings, is_commanded ? COMMAND_LOOKS :
+			   SETTINGS_LOOKS);
+		if (is_commanded && !atomic_load(&has_settings)) {
+			atomic_flag_clear(&is_begun);
+			return NULL;
+		}
 		arm(ARM_NVTX);
 	}
 	in_use = is_in_use();
@@ -144,8 +154,6 @@ static bool is_debugged(void)
 
 static bool begin(void)
 {
-	static atomic_flag is_begun = ATOMIC_FLAG_INIT;
-
 	if (atomic_flag_test_and_set(&is_begun))
 		return true;
 	is_late = true;
@@ -163,7 +171,8 @@ void late_have_settings(bool is_new)
 
 void late_load(bool may_be_injected)
 {
-	is_brought = brought_by_command() || is_debugged();
+	is_commanded = brought_by_command();
+	is_brought = is_commanded || is_debugged();
 	if (may_be_injected && !is_brought)
 		return;
 	if (!is_brought)

@@ -189,6 +189,16 @@ def test_brought_by_a_debugger(tmp_path):
     assert len(named(Trace(out), "act_and_mul")) == did["gpu"]["kernels"]
 
 
+def test_brought_by_the_command(tmp_path):
+    """It waits for settings, whatever the environment says meanwhile."""
+    out = tmp_path / "t.json"
+    late("--command", LIBRARY, GPUTRACE_OUT=out)
+    assert not out.exists()
+    done = late("--command", "--settings", "GPUTRACE_START=now", LIBRARY,
+                GPUTRACE_OUT=out, GPUTRACE_START="off")
+    check_after(done, Trace(out))
+
+
 # ---- Where CUDA comes after the library ----
 
 def test_before_cuda(tmp_path):
@@ -254,8 +264,7 @@ def test_nvtx_while_threads_call(tmp_path):
     assert not [r for r in trace.ranges() if "busy" in r["name"]]
 
 
-BUILDS = [("cc", "-O0"), ("c++", "-xc++", "-O0"),
-          ("c++", "-xc++", "-O3", "-std=c++17")]
+BUILDS = [("cc", "-O0"), ("c++", "-xc++", "-O3", "-std=c++17")]
 
 
 @pytest.mark.skipif(bool(SANITIZED), reason="one build of it is enough")

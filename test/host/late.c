@@ -13,6 +13,7 @@
  *	--fresh         the program does not use CUDA before
  *	--close         dlopen and dlclose, three times
  *	--settings TEXT given to gputrace_attach() of the last one
+ *	--command       the thread that loads is named as gputrace attach's is
  *	--pause         waits for a line on stdin before it loads
  *	--serve         works on after that until a line comes on stdin
  *	--profiler      what comes after is between cuProfilerStart and Stop
@@ -36,6 +37,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -52,7 +54,7 @@ static const char *users[MAX_USERS], *settings, *end = "exit";
 static int (*calls[MAX_USERS])(const char *name);
 static int nr_users, nr_threads, use_nvtx, use_graph, use_running;
 static int is_fresh, is_closed, is_paused, is_measured, use_profiler;
-static int is_serving;
+static int is_serving, is_commanded;
 static atomic_bool is_loaded, is_over;
 static atomic_int nr_seen, nr_outside; /* pushes; threads out of their ranges */
 
@@ -275,7 +277,7 @@ static void load(const char *path, const char *given)
 		if (is_closed)
 			dlclose(library);
 	}
-	if (!is_fresh)
+	if (!is_fresh && (settings || !is_commanded))
 		wait_for_attach();
 }
 
@@ -382,6 +384,7 @@ static const struct option long_options[] = {
 	{ "settings", required_argument, NULL, 's' },
 	{ "pause", no_argument, &is_paused, 1 },
 	{ "measure", no_argument, &is_measured, 1 },
+	{ "command", no_argument, &is_commanded, 1 },
 	{ "serve", no_argument, &is_serving, 1 },
 	{ "profiler", no_argument, &use_profiler, 1 },
 	{ "end", required_argument, NULL, 'e' },
@@ -433,6 +436,8 @@ int main(int argc, char **argv)
 		fflush(stdout);
 		getchar();
 	}
+	if (is_commanded)
+		prctl(PR_SET_NAME, "gputrace-load");
 	load_all(argc - optind, argv + optind);
 	for (i = 0; nr_threads && !nr_seen && i < 5000; i++)
 		usleep(1000);
