@@ -16,14 +16,22 @@ enum { TRIES = 8 };
 
 static char own_path[PATH_MAX];
 
+/* A library that `gputrace attach` handed over in memory has no other name,
+ * and keeps its descriptor. */
+static const char in_memory[] = "/proc/self/fd/";
+
 const char *arm_path(void)
 {
 	Dl_info self;
 
-	if (!*own_path && (!dladdr((void *)arm_path, &self) ||
-			   !self.dli_fname ||
-			   !realpath(self.dli_fname, own_path)))
-		*own_path = 0;
+	if (*own_path)
+		return own_path;
+	if (!dladdr((void *)arm_path, &self) || !self.dli_fname)
+		return NULL;
+	if (!realpath(self.dli_fname, own_path))
+		snprintf(own_path, sizeof own_path, "%s",
+			 strncmp(self.dli_fname, in_memory,
+				 sizeof in_memory - 1) ? "" : self.dli_fname);
 	return *own_path ? own_path : NULL;
 }
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +18,7 @@
 #define TAKE_NS (5000 * MS)     /* to find a thread */
 #define CALL_NS (1000 * MS)     /* for one call: some 100 us */
 #define LOAD_NS (5000 * MS)     /* for dlopen(): some ms */
+#define LIBRARY_MAX (64 << 20)
 enum { LOOK_US = 2000 };
 
 /* __libc_dlopen_mode() takes it from those that may call it. */
@@ -26,6 +28,7 @@ enum { LOOK_US = 2000 };
 struct functions {
 	uint64_t map, protect, unmap, create;   /* called by its thread */
 	uint64_t open, symbol, why, self, detach, pause, control;
+	uint64_t memory, close;
 	bool is_internal;
 };
 
@@ -53,6 +56,7 @@ static int find_functions(struct attach *a, struct functions *f)
 		{ "munmap", &f->unmap }, { "pthread_create", &f->create },
 		{ "pthread_self", &f->self }, { "pthread_detach", &f->detach },
 		{ "usleep", &f->pause }, { "prctl", &f->control },
+		{ "memfd_create", &f->memory }, { "close", &f->close },
 	};
 
 	for (size_t i = 0; i < sizeof(wanted) / sizeof(*wanted); i++) {
@@ -131,6 +135,10 @@ static struct stub_data *make_data(const struct attach *a,
 	d->detach = (int (*)(unsigned long))f->detach;
 	d->pause = (int (*)(unsigned int))f->pause;
 	d->control = (int (*)(int, ...))f->control;
+	d->memory = (int (*)(const char *, unsigned int))f->memory;
+	d->close = (int (*)(int))f->close;
+	d->in_memory = !a->path[0];
+	snprintf(d->file, sizeof(d->file), "gputrace/libgputrace.so");
 	d->open_flags = RTLD_NOW | RTLD_GLOBAL;
 	if (f->is_internal)
 		d->open_flags |= (int)INTERNAL_OPEN;
@@ -216,6 +224,14 @@ static int take(struct attach *a, struct thread *t)
 
 static int say_result(struct attach *a, const struct stub_data *d)
 {
+	if (d->result == STUB_NO_LIBRARY && d->in_memory)
+		return attach_refuse(a, "pid %ld can see no libgputrace.so, "
+			"may not write and execute in any of its folders "
+			"(TMPDIR, /tmp, /var/tmp, /dev/shm), nor load it from "
+			"memory: %.*s (Docker: --tmpfs /tmp:exec; Kubernetes: "
+			"an emptyDir at /tmp)", a->process->pid,
+			(int)sizeof(d->error), d->error[0] ? d->error :
+			"memfd_create() failed");
 	if (d->result == STUB_NO_LIBRARY)
 		return attach_refuse(a, "pid %ld cannot load %s: %.*s",
 			a->process->pid, a->path, (int)sizeof(d->error),
@@ -232,11 +248,42 @@ static int say_result(struct attach *a, const struct stub_data *d)
 	return 0;
 }
 
+/* Writes the library into the descriptor that the thread has made for it. */
+static bool fill(struct attach *a, uint64_t data)
+{
+	struct look machine = { .fd = -1 };
+	uint32_t yes = 1;
+	char file[64];
+	int32_t number = -1;
+	bool done = false;
+	size_t size;
+	char *content = look_slurp(&machine, a->library, LIBRARY_MAX, &size);
+	int fd = -1;
+
+	if (content && memory_read(&a->memory, data + offsetof(
+			struct stub_data, fd), &number, sizeof(number))) {
+		snprintf(file, sizeof(file), "/proc/%ld/fd/%d",
+			 a->process->pid, number);
+		fd = open(file, O_WRONLY | O_CLOEXEC);
+	}
+	if (fd >= 0) {
+		done = write(fd, content, size) == (ssize_t)size;
+		close(fd);
+	}
+	free(content);
+	snprintf(a->path, sizeof(a->path), "/proc/self/fd/%d", number);
+	return done && memory_write(&a->memory, data + offsetof(
+			struct stub_data, path), a->path, strlen(a->path) + 1)
+		&& memory_write(&a->memory, data + offsetof(
+			struct stub_data, is_filled), &yes, sizeof(yes));
+}
+
 static int wait_loaded(struct attach *a, uint64_t at)
 {
 	uint64_t data = at + STUB_CODE, deadline = thread_now_ns() + LOAD_NS;
 	uint32_t step, yes = 1;
 	struct stub_data *d = malloc(sizeof(*d));
+	bool is_filled = false;
 	int err;
 
 	for (;;) {
@@ -245,6 +292,11 @@ static int wait_loaded(struct attach *a, uint64_t at)
 				 sizeof(step))) {
 			err = failed(a, "dlopen", -ESRCH);
 			break;
+		}
+		if (step == STUB_WAITS && !is_filled) {
+			is_filled = true;
+			if (!fill(a, data))
+				deadline = 0;
 		}
 		if (step == STUB_DONE) {
 			err = d && memory_read(&a->memory, data, d, sizeof(*d))

@@ -30,7 +30,8 @@ struct attach {
 	const char *settings;   /* lines of NAME=VALUE */
 
 	uint64_t libc;          /* its base */
-	char path[PATH_MAX];    /* of the library, for the process */
+	char path[PATH_MAX];    /* of the library, for the process; "": it is
+				 * handed over in memory (memfd) */
 	bool is_copy;           /* made by us just now */
 	char why[1024];
 };

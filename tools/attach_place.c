@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The library as the process can open it: where it is for us too, or a copy in
- * a folder of the process's temporary folder.  The copy stays there: programs
+ * a folder of the process's temporary folder, or (where the process may not
+ * write and execute anywhere) handed over in memory.  The copy stays: programs
  * that the process starts, and users of NVTX in it, are told its path.  It is
  * made with the rights of the process, so that no link that its user has laid
  * leads anywhere else.
@@ -27,7 +28,6 @@ struct placing {
 	uid_t uid;
 	char *content;
 	size_t size;
-	char tried[512];                /* folders, and what is wrong there */
 };
 
 /* ---- The rights of the process ---- */
@@ -103,15 +103,11 @@ static uint64_t hash(const char *bytes, size_t size)
 	return h;
 }
 
-static const char *forbidden_on(int fd)
+static bool is_noexec(int fd)
 {
 	struct statvfs st;
 
-	if (fstatvfs(fd, &st))
-		return strerror(errno);
-	if (st.f_flag & ST_NOEXEC)
-		return "mounted noexec";
-	return NULL;
+	return fstatvfs(fd, &st) || (st.f_flag & ST_NOEXEC);
 }
 
 /* ---- Where it is already ---- */
@@ -119,7 +115,7 @@ static const char *forbidden_on(int fd)
 static bool is_there(struct placing *p, const char *path)
 {
 	int fd = look_open(&p->seen, path, O_RDONLY);
-	bool fits = fd >= 0 && !forbidden_on(fd) && is_same(p, fd);
+	bool fits = fd >= 0 && !is_noexec(fd) && is_same(p, fd);
 
 	if (fd >= 0)
 		close(fd);
@@ -209,32 +205,19 @@ static int copy_into(struct placing *p, const char *dir, int fd)
 	return err;
 }
 
-static void say_tried(struct placing *p, const char *dir, const char *why)
-{
-	size_t len = strlen(p->tried);
-
-	snprintf(p->tried + len, sizeof(p->tried) - len, "%s%s: %s",
-		 len ? "; " : "", dir, why);
-}
-
 static bool try_folder(struct placing *p, const char *dir)
 {
-	const char *why = NULL;
-	int fd, err;
+	int fd, err = -1;
 
 	if (!dir || *dir != '/')
 		return false;
 	fd = look_open(&p->seen, dir, O_RDONLY | O_DIRECTORY);
-	if (fd < 0) {
-		say_tried(p, dir, strerror(-fd));
+	if (fd < 0)
 		return false;
-	}
-	why = forbidden_on(fd);
-	err = why ? 0 : copy_into(p, dir, fd);
+	if (!is_noexec(fd))
+		err = copy_into(p, dir, fd);
 	close(fd);
-	if (why || err)
-		say_tried(p, dir, why ? why : strerror(-err));
-	return !why && !err;
+	return !err;
 }
 
 static const char *temporary(const struct process *process)
@@ -277,14 +260,10 @@ int attach_place(struct attach *a)
 	} else {
 		done = put_on(&own, a->process) && place(&p, work);
 		take_off(&own);
+		/* Nowhere that it may write and execute: in memory. */
 		if (!done)
-			attach_refuse(a, "pid %ld can see no copy of "
-				"libgputrace.so, and none can be put where it "
-				"may write and execute: %s (mount a volume "
-				"with the library at %s, or a writable one: "
-				"Docker: --tmpfs /tmp:exec; Kubernetes: an "
-				"emptyDir at /tmp)", a->process->pid, p.tried,
-				a->library);
+			a->path[0] = '\0';
+		done = true;
 	}
 	look_fini(&p.seen);
 	free(p.content);

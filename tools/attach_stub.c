@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/attach_stub.h"
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
 
 /* The results stay so long for the command to read them, in us. */
@@ -63,10 +64,38 @@ IN_STUB static void keep_why(struct stub_data *d)
 		((volatile char *)d->error)[i] = why[i];
 }
 
+IN_STUB static int wait_for(struct stub_data *d, const uint32_t *flag)
+{
+	for (int i = 0; i < LOOKS; i++) {
+		if (__atomic_load_n(flag, __ATOMIC_ACQUIRE))
+			return 1;
+		d->pause(LOOK_US);
+	}
+	return 0;
+}
+
+/* The descriptor stays: the path that NVTX is told leads through it. */
+IN_STUB static void *open_library(struct stub_data *d)
+{
+	void *library = 0;
+
+	if (!d->in_memory)
+		return d->open(d->path, d->open_flags);
+	d->fd = d->memory(d->file, MFD_CLOEXEC);
+	if (d->fd < 0)
+		return 0;
+	put(&d->step, STUB_WAITS);
+	if (wait_for(d, &d->is_filled))
+		library = d->open(d->path, d->open_flags);
+	if (!library)
+		d->close(d->fd);
+	return library;
+}
+
 IN_STUB static uint32_t bring(struct stub_data *d)
 {
 	int (*entry)(const char *);
-	void *library = d->open(d->path, d->open_flags);
+	void *library = open_library(d);
 
 	if (!library) {
 		keep_why(d);
@@ -87,9 +116,5 @@ void stub_load(struct stub_data *d)
 	put(&d->step, STUB_LOADING);
 	d->result = bring(d);
 	put(&d->step, STUB_DONE);
-	for (int i = 0; i < LOOKS; i++) {
-		if (__atomic_load_n(&d->is_read, __ATOMIC_ACQUIRE))
-			break;
-		d->pause(LOOK_US);
-	}
+	wait_for(d, &d->is_read);
 }

@@ -19,7 +19,11 @@
 /* The library knows by it who loads it (inject/brought.c). */
 #define STUB_THREAD "gputrace-load"
 
-enum stub_step { STUB_NOT_STARTED, STUB_LOADING, STUB_DONE };
+enum stub_step {
+	STUB_NOT_STARTED,
+	STUB_WAITS,             /* for the library in its descriptor `fd` */
+	STUB_LOADING, STUB_DONE
+};
 
 enum stub_result {
 	STUB_LOADED,            /* and gputrace_attach() gave `answer` */
@@ -40,13 +44,18 @@ struct stub_data {
 	int (*detach)(unsigned long);           /* pthread_detach */
 	int (*pause)(unsigned int);             /* usleep */
 	int (*control)(int, ...);               /* prctl */
+	int (*memory)(const char *, unsigned int);      /* memfd_create */
+	int (*close)(int);
 	int open_flags;
+	uint32_t in_memory;     /* no path: the library comes by descriptor */
+	int32_t fd;
+	uint32_t is_filled;     /* and `path` names it */
 
 	uint32_t step;          /* enum stub_step: written there, read here */
 	uint32_t is_read;       /* the other way: the mapping may go */
 	uint32_t result;        /* enum stub_result */
 	int32_t answer;
-	char thread[16], entry[32];
+	char thread[16], entry[32], file[32];
 	char error[1024];
 	char path[4096];
 	char settings[16384];   /* lines */
