@@ -13,6 +13,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/filter.h"
+
 /* 2 MiB, of which pages are touched as needed: the demangler recurses. */
 #define STACK_SIZE (2u << 20)
 
@@ -82,27 +84,11 @@ static int part_by_hand(void)
 	return 0;
 }
 
-/* A filter of system calls (seccomp) may end the process at the first unusual
- * one, and nothing tells which it takes for that. */
-static bool is_filtered(void)
-{
-	char text[4096];
-	const char *line;
-	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
-	line = strstr(text, "\nSeccomp:\t");
-	return !line || line[10] != '0';
-}
-
 int own_thread_part_files(void)
 {
 	int err = 0, fd;
 
-	if (is_filtered())
+	if (filter_is_there())
 		return -EPERM;
 
 #ifdef OWN_THREAD_SHARES_FILES

@@ -12,6 +12,7 @@
 #include "collector/clock.h"
 #include "collector/cupti.h"
 #include "collector/cupti_api.h"
+#include "collector/filter.h"
 #include "collector/log.h"
 #include "collector/nvtx.h"
 #include "collector/nvtx_marks.h"
@@ -197,8 +198,17 @@ static void open_control(void)
 		.rank = configuration.writer.rank,
 	};
 
-	if (configuration.wants_control)
-		control_start(&options);
+	if (!configuration.wants_control)
+		return;
+	if (!configuration.control_is_set && filter_is_own()) {
+		log_line(configuration.start == START_OFF &&
+			 !configuration.signal ? LOG_WARN : LOG_INFO,
+			 "no control socket: the program's own filter of "
+			 "system calls (seccomp) might end it for one; "
+			 "GPUTRACE_CONTROL=on opens it all the same");
+		return;
+	}
+	control_start(&options);
 }
 
 static void attach_now(void)

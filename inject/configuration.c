@@ -214,6 +214,8 @@ static void read_windows(struct configuration *out)
 	out->step = text_of(SETTING_STEP);
 	out->writer.recorder_ns = number_of(SETTING_RECORDER);
 	out->wants_control = number_of(SETTING_CONTROL) == CONTROL_ON;
+	out->control_is_set =
+		environment_get(settings_table[SETTING_CONTROL].name) != NULL;
 	out->signal = (int)number_of(SETTING_SIGNAL);
 	out->dump_signal = (int)number_of(SETTING_DUMP_SIGNAL);
 	resolve(out);

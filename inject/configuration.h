@@ -30,6 +30,7 @@ struct configuration {
 	struct setting_schedule schedule;       /* active 0: none */
 	const char *step;               /* NULL: found by its name */
 	bool wants_control;             /* a socket */
+	bool control_is_set;            /* not by default */
 	int signal, dump_signal;        /* 0: none */
 	uint32_t conflicts;             /* settings that exclude others */
 	char buffer[32];                /* GPUTRACE_BUFFER in force */

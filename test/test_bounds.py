@@ -488,6 +488,11 @@ def test_a_seccomp_filter(tmp_path, how):
     trace = Trace(path)
     assert len(trace.slices("kernel")) == done.did["gpu"]["kernels"]
     assert len(own_lines(done.err)) == 1 and not judge(path)
+    done = run("bounds", "seccomp", how, GPUTRACE_OUT=path,
+               GPUTRACE_START="off")
+    assert (done.status, done.did["gpu"]) == (0, before.did["gpu"])
+    [line] = own_lines(done.err)
+    assert "GPUTRACE_CONTROL=on" in line
 
 
 @needs_mounts

@@ -487,7 +487,8 @@ def test_a_program_that_takes_our_numbers(tmp_path):
     process = subprocess.Popen(
         ["python3", "-c", REUSES, place, tmp_path / "own"], text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-        env=environment(GPUTRACE_START="off", TMPDIR=tmp_path))
+        env=environment(GPUTRACE_START="off", GPUTRACE_CONTROL="on",
+                        TMPDIR=tmp_path))
     if process.stdout.readline() != "ready\n":
         assert process.wait() == 77
         pytest.skip("no seccomp filters")
@@ -509,16 +510,28 @@ def test_a_program_that_takes_our_numbers(tmp_path):
 
 @pytest.mark.skipif(bool(SANITIZED), reason="Python under the sanitizer")
 def test_in_a_sandbox(tmp_path, gputrace):
-    """Under a filter that refuses nothing."""
+    """Under a filter that refuses nothing, which we cannot know: where a
+    socket is asked for."""
     run_it = ALLOW_ALL + "os.execv(sys.argv[1], sys.argv[1:])"
     with Server(tmp_path, "-c", run_it, BUILD / "host" / "decode",
                 "--seconds", 600, "--kernels", 4, "--sync-ms", 5,
-                program=sys.executable) as server:
+                program=sys.executable, GPUTRACE_CONTROL="on") as server:
         server.client().close()
         done = gputrace("capture", server.pid, "-d", "50ms", "-o",
                         tmp_path / "c.json")
         assert done.status == 0, done.err
         assert check(tmp_path / "c.json").slices("kernel")
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="Python under the sanitizer")
+def test_no_socket_in_a_sandbox(tmp_path):
+    """The program's own filter may end it at a call that it does not know."""
+    run_it = ALLOW_ALL + "os.execv(sys.argv[1], sys.argv[1:])"
+    with Server(tmp_path, "-c", run_it, BUILD / "host" / "decode", "--steps",
+                5, program=sys.executable) as server:
+        assert server.process.wait(30) == 0
+        assert not server.place.exists()
+        assert "no control socket: the program's own filter" in server.end()[1]
 
 
 # ---- The commands ----

@@ -222,10 +222,14 @@ int cmd_attach(int argc, char **argv)
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};
+	const char *control = settings_table[SETTING_CONTROL].name;
 	char library[PATH_MAX];
 	int option, status;
 	long pid;
 
+	/* Also past a filter, where --force brought it so far.  What the user
+	 * sets comes behind it, and counts. */
+	(void)add(&c, control, (int)strlen(control), "", "on");
 	while ((option = options_next(&o)) >= 0) {
 		status = take(&c, &o, option);
 		if (status)

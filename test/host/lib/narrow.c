@@ -43,16 +43,12 @@ static const unsigned int allowed[] = {
 };
 
 /*
- * What files, threads and a local socket need besides.  A filter that kills has these: Docker's
+ * What files and threads need besides.  A filter that kills has these: Docker's
  * default profile and systemd's @system-service do.
  */
 static const unsigned int also_allowed[] = {
 	SYS_flock, SYS_renameat2, SYS_copy_file_range, SYS_rt_sigpending,
-	SYS_rt_sigtimedwait, SYS_socket, SYS_bind, SYS_listen, SYS_accept4,
-	SYS_connect, SYS_getsockopt, SYS_recvmsg, SYS_sendto, SYS_fchmodat,
-#ifdef SYS_open
-	SYS_mkdir, SYS_chmod,
-#endif
+	SYS_rt_sigtimedwait,
 };
 
 enum {
