@@ -203,7 +203,7 @@ def test_containers(one, case):
 def test_table(gputrace, machine):
     put_process(machine, cgroup="0::/docker/%s\n" % ID, fds=["/dev/nvidia3"],
                 threads=WRITER, environ=["GPUTRACE_SIGNAL=USR2"],
-                command=["python", "a\x1b[2Jb"])
+                command=["python", "a\x1b[2J\u009bb"])
     put_process(machine, pid=99, maps=[CUDA], mountinfo=mount(
         KUBELET + "etc-hosts", "/etc/hosts"))
     lines = gputrace("ps", "--root", machine.root).out.splitlines()
@@ -213,7 +213,7 @@ def test_table(gputrace, machine):
     assert rows[2] == ["99", "17", "unknown", "pod", POD[:8], "-", "untraced",
                        "attach", "python", "serve.py"]
     assert rows[3] == ["1234", "17", ID[:12], "docker", "3", "recording",
-                       "signal", "python", r"a\x1b[2Jb"]
+                       "signal", "python", r"a\x1b[2J\xc2\x9bb"]
     assert len(rows) == 4
     csv = gputrace("ps", "--root", machine.root, "-f", "csv").out
     assert csv.splitlines()[2].startswith("1234,17,%s docker,3," % ID[:12])

@@ -5,7 +5,9 @@
 #include <string.h>
 
 #include "tools/diagnose.h"
+#include "tools/plain.h"
 #include "tools/table.h"
+#include "tools/utf8.h"
 
 static const struct {
 	const char *id, *what;
@@ -42,16 +44,14 @@ static int64_t a_step(const struct found *f, int64_t ns)
 /* A name in a trace is not to be trusted with a terminal. */
 static void print_word(FILE *to, const char *word, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = word[i], next = word[i + 1];
+	unsigned n;
 
-		if (c < 0x20 || c == 0x7f)
-			c = '?';
-		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-			c = '?';
-			i++;
-		}
-		putc(c, to);
+	for (size_t i = 0; i < len; i += n ? n : 1) {
+		n = utf8_char(word + i, len - i);
+		if (plain_is(word + i, n))
+			fwrite(word + i, 1, n, to);
+		else
+			putc('?', to);
 	}
 }
 
