@@ -12,22 +12,9 @@
 static const struct {
 	const char *id, *what;
 } ids[FOUND_IDS] = {
-#define X(id, text) [FOUND_##id] = { text, NULL },
+#define X(id, text, what) [FOUND_##id] = { text, what },
 	DIAGNOSE_IDS(X)
 #undef X
-};
-
-static const char *const meanings[FOUND_IDS] = {
-	[FOUND_GAPS] = "the GPU idle, and why",
-	[FOUND_LAUNCH_BOUND] = "the GPU waiting for launches",
-	[FOUND_SYNC] = "waits that let the GPU run dry",
-	[FOUND_COPIES] = "copies that hold up the loop",
-	[FOUND_SERIALISED] = "streams that take turns",
-	[FOUND_DOMINANT] = "one kernel that takes most of the time",
-	[FOUND_TINY] = "many tiny kernels",
-	[FOUND_WARMUP] = "slow first steps inside the window",
-	[FOUND_IMBALANCE] = "GPUs and ranks with unequal work",
-	[FOUND_GRAPHS] = "CUDA graphs whose nodes are not seen",
 };
 
 static const char *const source_names[] = {
@@ -193,7 +180,7 @@ static void print_checked(FILE *to, const struct diagnosis *d, bool any)
 		"Nothing was found");
 	for (int i = 0; i < FOUND_IDS; i++)
 		if (d->checked[i])
-			fprintf(to, "  %-16s %s\n", ids[i].id, meanings[i]);
+			fprintf(to, "  %-16s %s\n", ids[i].id, ids[i].what);
 	if (any)
 		fputs("\nTo see a place: gputrace open FILE, and put "
 		      "&visStart=NS&visEnd=NS (ts times\n1000) behind the "
