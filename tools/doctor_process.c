@@ -161,9 +161,7 @@ static void see_thread(const struct look *machine, struct process *p,
 			 "task/%.16s/fd", tid);
 	}
 	p->has_flush |= !strcmp(name, "gputrace-flush\n");
-	/* The kernel keeps 15 bytes of a name. */
 	p->has_socket |= !strcmp(name, "gputrace-socket\n");
-	p->has_control |= !strcmp(name, "gputrace-contro\n");
 }
 
 /* "/a/.b.json.gputrace-twin (deleted)" -> "/a/b.json" */

@@ -184,7 +184,7 @@ static enum target_state guess_state(const struct process *p,
 				     const struct target *t)
 {
 	const char *start = variable(p, "GPUTRACE_START");
-	bool is_ours = p->has_writer || p->has_socket || p->has_control;
+	bool is_ours = p->has_writer || p->has_socket;
 
 	if (p->state == 'T' || p->state == 't')
 		return STATE_STOPPED;
