@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "tools/attach.h"
+#include "tools/proc_status.h"
 
 #define NAME "libgputrace.so"
 enum { LIBRARY_MAX = 64 << 20 };
@@ -35,13 +36,11 @@ struct placing {
 static gid_t group_of(long pid)
 {
 	struct look machine = { .fd = -1 };
-	char path[64], status[8192], *line;
+	char status[PROC_STATUS_SIZE];
 
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	if (look_read(&machine, path, status, sizeof(status)) < 0)
-		return getegid();
-	line = strstr(status, "\nGid:");
-	return line ? (gid_t)strtol(line + 5, NULL, 10) : getegid();
+	(void)proc_status_read(&machine, pid, status);
+	return proc_status_word(status, "Gid", 0) ?
+		(gid_t)proc_status_number(status, "Gid", 0) : getegid();
 }
 
 struct rights { uid_t uid; gid_t gid; };
