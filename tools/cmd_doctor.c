@@ -11,9 +11,6 @@
 #include "tools/options.h"
 #include "tools/plain.h"
 
-/* Linux's largest pid, 2^22. */
-#define PID_MAX_LIMIT 4194304
-
 enum { OPT_FORMAT, OPT_ROOT };
 
 static const struct option_spec specs[] = {
@@ -228,7 +225,7 @@ int cmd_doctor(int argc, char **argv)
 	if (o.nr_operands > 1)
 		return options_usage(&o, "only one PID");
 	if (o.nr_operands)
-		pid = options_number(argv[1], PID_MAX_LIMIT);
+		pid = options_number(argv[1], OPTIONS_PID_MAX);
 	if (o.nr_operands && pid <= 0)
 		return options_usage(&o, "not a PID: %s", argv[1]);
 	return examine(root, pid, json);

@@ -10,8 +10,6 @@
 #include "inject/settings.h"
 #include "tools/gputrace.h"
 
-/* Linux's largest pid, 2^22. */
-#define PID_MAX_LIMIT 4194304
 #define NS_PER_S UINT64_C(1000000000)
 
 /* ---- Which ---- */
@@ -23,25 +21,15 @@ static int find(const struct options *o, const char *match,
 		.nr_pids = (size_t)o->nr_operands, .match = match,
 		.reachable = true,
 	};
-	long *pids = calloc((size_t)o->nr_operands + 1, sizeof(*pids));
-	int status = STATUS_DONE, error;
+	int status, error;
+	long *pids = options_pids(o, &status);
 
 	if (!pids)
-		return complain("out of memory");
-	for (int i = 0; i < o->nr_operands && !status; i++) {
-		pids[i] = options_number(o->argv[i + 1], PID_MAX_LIMIT);
-		if (pids[i] <= 0)
-			status = options_usage(o, "not a PID: %s",
-					       o->argv[i + 1]);
-	}
+		return status;
 	choice.pids = pids;
-	if (!status) {
-		error = targets_find(&chosen->machine, &choice, NULL,
-				     &chosen->found);
-		if (error)
-			status = complain("%s: %s", o->command,
-					  strerror(-error));
-	}
+	error = targets_find(&chosen->machine, &choice, NULL, &chosen->found);
+	if (error)
+		status = complain("%s: %s", o->command, strerror(-error));
 	free(pids);
 	return status;
 }
