@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "inject/settings.h"
+#include "tools/control_file.h"
 #include "tools/gputrace.h"
 
 #define NS_PER_S UINT64_C(1000000000)
@@ -75,7 +76,13 @@ int control_choose(const struct options *o, const struct choice *choice,
 	if (error)
 		return complain("%s: %s", o->command, strerror(-error));
 	status = find(o, choice->match, chosen);
-	return status ? status : open_all(o, choice->all_or_none, chosen);
+	if (!status)
+		status = open_all(o, choice->all_or_none, chosen);
+	if (!status && choice->out && chosen->found.nr > 1 &&
+	    control_name_is_shared(choice->out))
+		return options_usage(o, "--out: several processes need a %%p "
+				     "in the name");
+	return status;
 }
 
 void chosen_fini(struct chosen *chosen)
