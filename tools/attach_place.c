@@ -21,7 +21,6 @@
 #include "tools/proc_status.h"
 
 #define NAME "libgputrace.so"
-enum { LIBRARY_MAX = 64 << 20 };
 
 struct placing {
 	struct attach *attach;
