@@ -218,20 +218,12 @@ static bool try_folder(struct placing *p, const char *dir)
 	return !err;
 }
 
-static const char *temporary(const struct process *process)
-{
-	const char **entry = process->environment;
-
-	for (; entry && *entry; entry++)
-		if (!strncmp(*entry, "TMPDIR=", 7))
-			return *entry + 7;
-	return NULL;
-}
-
 static bool place(struct placing *p, const char *work)
 {
-	const char *const folders[] = { temporary(p->attach->process), "/tmp",
-		"/var/tmp", "/dev/shm", work };
+	const char *const folders[] = {
+		process_variable(p->attach->process->environment, "TMPDIR"),
+		"/tmp", "/var/tmp", "/dev/shm", work,
+	};
 
 	if (is_there(p, p->attach->library))
 		return true;

@@ -56,12 +56,7 @@ void finding_advise(struct finding *f, const char *format, ...)
 
 const char *doctor_env(const struct doctor *d, const char *name)
 {
-	size_t len = strlen(name);
-
-	for (const char *const *e = d->environment; e && *e; e++)
-		if (!strncmp(*e, name, len) && (*e)[len] == '=')
-			return *e + len + 1;
-	return NULL;
+	return process_variable(d->environment, name);
 }
 
 /* ---- Output ---- */

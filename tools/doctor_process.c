@@ -280,6 +280,18 @@ void process_free(struct process *p)
 	free(p);
 }
 
+const char *process_variable(const char *const *environment,
+			     const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; environment && *environment; environment++)
+		if (!strncmp(*environment, name, len) &&
+		    (*environment)[len] == '=')
+			return *environment + len + 1;
+	return NULL;
+}
+
 const struct mapped *process_find(const struct process *p, const char *part,
 				  const struct mapped *from)
 {

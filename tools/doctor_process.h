@@ -48,6 +48,11 @@ void process_free(struct process *p);
 const struct mapped *process_find(const struct process *p, const char *part,
 				  const struct mapped *from);
 
+/* The value of a variable; `environment`, which ends with NULL, may be NULL.
+ * NULL: it is not set. */
+const char *process_variable(const char *const *environment,
+			     const char *name);
+
 /* The path of a file that the writer has open, whose name matches a
  * shell pattern; false if there is none. */
 bool process_open_file(const struct look *machine, const struct process *p,

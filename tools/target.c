@@ -64,12 +64,7 @@ void target_gpus(const struct target *t, char *text, size_t size)
 
 static const char *variable(const struct process *p, const char *name)
 {
-	size_t len = strlen(name);
-
-	for (const char **e = p->environment; e && *e; e++)
-		if (!strncmp(*e, name, len) && (*e)[len] == '=')
-			return *e + len + 1;
-	return NULL;
+	return process_variable(p->environment, name);
 }
 
 static char *slurp(const struct look *machine, const struct process *p,
