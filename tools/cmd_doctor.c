@@ -10,6 +10,7 @@
 #include "tools/gputrace.h"
 #include "tools/options.h"
 #include "tools/plain.h"
+#include "tools/table.h"
 
 enum { OPT_FORMAT, OPT_ROOT };
 
@@ -61,17 +62,6 @@ const char *doctor_env(const struct doctor *d, const char *name)
 
 /* ---- Output ---- */
 
-static void print_json_text(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		putchar(*text);
-	}
-	putchar('"');
-}
-
 static void print_json(const struct check *c, const struct finding *f,
 		       bool is_first)
 {
@@ -85,7 +75,7 @@ static void print_json(const struct check *c, const struct finding *f,
 	fputs(is_first ? "\n{" : ",\n{", stdout);
 	for (size_t i = 0; i < sizeof(member) / sizeof(*member); i++) {
 		printf("%s\"%s\":", i ? "," : "", member[i][0]);
-		print_json_text(member[i][1]);
+		table_json_text(stdout, member[i][1]);
 	}
 	putchar('}');
 }
