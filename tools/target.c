@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inject/protocol.h"
 #include "tools/doctor_process.h"
 #include "tools/plain.h"
 
@@ -164,11 +165,12 @@ static void name_socket(const struct look *machine, const struct process *p,
 	const char *tmp = variable(p, "TMPDIR");
 
 	if (!tmp || *tmp != '/')
-		tmp = "/tmp";
+		tmp = PROTOCOL_TMP;
 	if ((size_t)snprintf(t->socket, sizeof(t->socket),
-			     "%s%s/root%s/gputrace-%ld/%ld-%llu.sock",
-			     machine->path, p->folder, tmp, t->inner_uid,
-			     t->inner_pid, (unsigned long long)t->started) >=
+			     "%s%s/root%s/" PROTOCOL_FOLDER "/"
+			     PROTOCOL_SOCKET, machine->path, p->folder, tmp,
+			     (unsigned long)t->inner_uid, t->inner_pid,
+			     (unsigned long long)t->started) >=
 	    sizeof(t->socket))
 		t->socket[0] = '\0';
 }
