@@ -649,15 +649,19 @@ def test_dump_of_a_program_that_hangs(tmp_path, gputrace):
     with Server(tmp_path, "--kernels", 3, "--sync-ms", 600000,
                 GPUTRACE_START="now") as server:
         server.client().close()
-        time.sleep(0.2)
         path = tmp_path / "d.json"
-        done = gputrace("dump", server.pid, "-o", path)
+
+        def hung():
+            done = gputrace("dump", server.pid, "-o", path)
+            return "launch never finished" in done.err and \
+                Trace(path).slices("kernel") and done
+        done = until(hung)
+        assert done, server.end()
         assert (done.status, done.out) == (0, "%s\n" % path), done.err
         assert "1 launch never finished" in done.err
         line = done.err.splitlines()[-1]
         assert "thread decode" in line and "range " in line and \
             "stream " in line
-        assert Trace(path).slices("kernel")
 
 
 def test_commands_that_cannot(server, tmp_path, gputrace):

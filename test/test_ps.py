@@ -463,15 +463,15 @@ def begin(tmp_path):
         process.communicate()
 
 
-def wait_for(ps, pid, state):
-    """ps once the process has that state, or has not for 20 s."""
+def wait_for(ps, pid, state=None, reach=None):
+    """ps once the process is so, or is not for 20 s."""
     deadline = time.monotonic() + 20
-    row = {}
-    while row.get("state") != state and time.monotonic() < deadline:
+    while True:
         row = ps(pid)[pid]
+        if state in (None, row["state"]) and reach in (None, row["reach"]):
+            return row
+        assert time.monotonic() < deadline, row
         time.sleep(0.02)
-    assert row["state"] == state, row
-    return row
 
 
 def test_real_processes(ps, begin, tmp_path):
@@ -481,8 +481,7 @@ def test_real_processes(ps, begin, tmp_path):
     bare = begin(*decode, traced=False)
     wait_for(ps, traced, "recording")
     assert wait_for(ps, sleeping, "sleeping")["program"] == "decode"
-    while not ps(bare)[bare]["reach"] == "attach":
-        time.sleep(0.02)
+    wait_for(ps, bare, reach="attach")
     rows = ps()
     assert {traced, sleeping, bare} <= set(rows)
     assert os.getpid() not in rows
@@ -501,9 +500,7 @@ def test_the_process_is_asked(gputrace, ps, begin):
     """After a stop /proc alone would say that it records, as
     GPUTRACE_START=now has it."""
     pid = begin("decode", "--seconds", 60, "--kernels", 4, "--sync-ms", 5)
-    row = wait_for(ps, pid, "recording")
-    while row["reach"] != "socket":
-        row = ps(pid)[pid]
+    row = wait_for(ps, pid, "recording", "socket")
     assert gputrace("stop", pid).status == 0
     wait_for(ps, pid, "sleeping")
     checks = json.loads(gputrace("doctor", "-f", "json", pid).out)["checks"]
