@@ -4,14 +4,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "tools/doctor_look.h"
-#include "tools/trace.h"
 
 /* ---- Names ---- */
 
@@ -68,71 +66,6 @@ bool control_name_is_shared(const char *pattern)
 			break;
 	}
 	return true;
-}
-
-/* ---- Drafts ---- */
-
-static bool is_gz(const char *path)
-{
-	size_t len = strlen(path);
-
-	return len > 3 && !strcmp(path + len - 3, ".gz");
-}
-
-int draft_open(struct draft *d, const char *path)
-{
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
-	struct stat st;
-
-	d->fd = -1;
-	d->is_gz = is_gz(path);
-	if (!*name || (!stat(path, &st) && !S_ISREG(st.st_mode)))
-		return -EINVAL;
-	if ((size_t)snprintf(d->path, sizeof(d->path), "%s", path) >=
-	    sizeof(d->path) ||
-	    (size_t)snprintf(d->hidden, sizeof(d->hidden), "%.*s.%s.XXXXXX",
-			     (int)(name - path), path, name) >=
-	    sizeof(d->hidden))
-		return -ENAMETOOLONG;
-	d->fd = mkostemp(d->hidden, O_CLOEXEC);
-	return d->fd < 0 ? -errno : 0;
-}
-
-static void finish(struct draft *d)
-{
-	if (d->fd >= 0)
-		close(d->fd);
-	d->fd = -1;
-}
-
-int draft_keep(struct draft *d)
-{
-	int error = rename(d->hidden, d->path) ? -errno : 0;
-
-	finish(d);
-	return error;
-}
-
-void draft_drop(struct draft *d)
-{
-	if (d->fd >= 0)
-		(void)unlink(d->hidden);
-	finish(d);
-}
-
-bool draft_is_whole(const struct draft *d)
-{
-	struct trace_problem problem;
-	struct trace_event event;
-	struct trace *trace = trace_open(d->hidden, 0, &problem);
-	int more = 1;
-
-	while (trace && more > 0)
-		more = trace_next(trace, &event);
-	if (trace)
-		trace_close(trace);
-	return trace && !more;
 }
 
 /* ---- Files of the process ---- */
