@@ -13,6 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "collector/text_file.h"
 #include "inject/environment.h"
 #include "inject/protocol.h"
 
@@ -35,15 +36,9 @@ static unsigned long long start_time(const char *pid)
 {
 	char path[64], text[1024];
 	const char *at;
-	ssize_t len;
-	int fd;
 
 	snprintf(path, sizeof path, "/proc/%s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	text[len > 0 ? len : 0] = 0;
+	text_file_read(path, text, sizeof text);
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++) {
 		at = strchr(at, ' ');
