@@ -53,7 +53,7 @@ static size_t count_warmup(const struct steps *s)
 	return nr;
 }
 
-void find_warmup(struct subject *d, struct found *f)
+static void find_warmup(struct subject *d, struct found *f)
 {
 	const struct steps *s = d->steps;
 	size_t nr = count_warmup(s);
@@ -90,7 +90,7 @@ static void drop_warmup(struct steps *s)
 }
 
 /* Where the GPUs' own work differs, the others wait for the slowest. */
-void find_imbalance(const struct subject *d, size_t nr, struct found *f)
+static void find_imbalance(const struct subject *d, size_t nr, struct found *f)
 {
 	const struct subject *most = d, *least = d;
 	double mean = 0, hi, lo, saving;
