@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The control socket and the commands that use it: start, stop, status,
 capture, dump of a running process."""
+import fcntl
 import json
 import os
 import signal
@@ -114,6 +115,27 @@ def test_only_one_window(server):
     assert server.ask("stop")["code"] == "idle"
 
 
+def test_two_windows_at_one_moment(server, tmp_path):
+    """One is whole, the other is told so; each descriptor is closed."""
+    before = quiet(server)
+    at = time.time_ns() + 100_000_000
+    with server.client() as one, server.client() as two:
+        for client, name in ((one, "one.json"), (two, "two.json")):
+            fd = new_file(tmp_path / name)
+            client.send(b"start fd=1 duration=50ms at=%d\n" % at, fd)
+            os.close(fd)
+        words = [one.receive(), two.receive()]
+        assert sorted(w["ok"] for w in words) == [False, True], words
+        won = words[1]["ok"]
+        done = (two if won else one).ask("wait window=%d" %
+                                         words[won]["window"])
+        assert words[not won]["code"] == "busy"
+    trace = check(tmp_path / ("two.json" if won else "one.json"))
+    assert len(trace.slices("kernel")) == done["kernels"] > 0
+    assert (tmp_path / ("one.json" if won else "two.json")).read_text() == ""
+    assert until(lambda: fds(server) == before)
+
+
 def test_who_goes_away(server, tmp_path):
     """Only a window that nobody can end any more is closed."""
     for line, stays in (("start fd=1", False), ("start", True),
@@ -196,13 +218,21 @@ def test_descriptors_that_are_no_file(server, tmp_path):
     assert (tmp_path / "f").read_text() == "mine"
 
 
-def fds(server):
-    """Descriptors of the socket's thread."""
+def descriptors(server):
+    """Those of the socket's thread."""
     for task in os.scandir("/proc/%d/task" % server.pid):
         with open(task.path + "/comm", encoding="ascii") as file:
             if file.read().strip() == "gputrace-socket":
-                return len(os.listdir(task.path + "/fd"))
-    return None
+                return list(os.scandir(task.path + "/fd"))
+    return []
+
+
+def fds(server):
+    return len(descriptors(server))
+
+
+def files(server):
+    return " ".join(os.readlink(fd.path) for fd in descriptors(server))
 
 
 def quiet(server):
@@ -641,6 +671,20 @@ def test_dump_of_the_recorder(tmp_path, gputrace):
         assert check(done.out.strip()).slices("kernel")
         assert server.state() == "recorder"
         assert gputrace("stop", server.pid).status == 0
+
+
+@pytest.mark.parametrize("recorder,code", [({}, None), (
+    {"GPUTRACE_RECORDER": 5}, "failed")])
+def test_dumps_keep_no_descriptor(tmp_path, recorder, code):
+    """Neither one that is not used, nor one that cannot be written."""
+    fd = os.memfd_create("full", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    with Server(tmp_path, GPUTRACE_START="now", **recorder) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 10)
+        for _ in range(3):
+            assert server.ask("dump fd=1", fd).get("code") == code
+        assert until(lambda: "/memfd:full" not in files(server))
+    os.close(fd)
 
 
 def test_dump_of_a_program_that_hangs(tmp_path, gputrace):
