@@ -595,6 +595,18 @@ def test_capture(server, tmp_path, gputrace, name):
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
+def test_capture_into_a_link(server, tmp_path, gputrace):
+    """The file that it names is written, the link stays."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "real.json").write_text("old")
+    link = tmp_path / "link.json"
+    link.symlink_to("there/real.json")
+    done = gputrace("capture", server.pid, "-d", "50ms", "-o", link)
+    assert (done.status, done.out) == (0, "%s\n" % link), done.err
+    assert link.is_symlink()
+    assert check(tmp_path / "there" / "real.json").slices("kernel")
+
+
 def test_capture_interrupted(server, tmp_path):
     path = tmp_path / "c.json"
     process = command("capture", server.pid, "-d", "60s", "-o", path)
@@ -673,6 +685,18 @@ def test_dump_of_the_recorder(tmp_path, gputrace):
         assert gputrace("stop", server.pid).status == 0
 
 
+def test_dump_after_a_stop(tmp_path):
+    """What the dump itself forgets is not missed: the file is whole."""
+    with Server(tmp_path, "--seconds", 600, "--kernels", 50, "--kernel-us",
+                20, "--sync-ms", 1, GPUTRACE_START="now",
+                GPUTRACE_RECORDER=1) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 8000)
+        assert server.ask("stop")["ok"]
+        time.sleep(0.6)
+        done = server.ask("dump path=d.json")
+    assert done["kernels"] == len(check(tmp_path / "d.json").slices("kernel"))
+
+
 @pytest.mark.parametrize("recorder,code", [({}, None), (
     {"GPUTRACE_RECORDER": 5}, "failed")])
 def test_dumps_keep_no_descriptor(tmp_path, recorder, code):
@@ -708,6 +732,7 @@ def test_commands_that_cannot(server, tmp_path, gputrace):
         (("capture", server.pid, "-o", "/nowhere/x.json"), 3, "/nowhere"),
         (("capture", server.pid, "-o", tmp_path), 3, "not a file"),
         (("capture", server.pid, "-o", "/dev/null"), 3, "not a file"),
+        (("capture", server.pid, "-o", ""), 3, "not a file"),
         (("capture", server.pid, "-d", "long"), 2, "long"),
         (("capture",), 2, "PID"), (("start", "x"), 2, "x"),
         (("start", server.pid, "--at", "soon"), 2, "soon"),

@@ -137,9 +137,10 @@ int writer_wait_window(uint32_t n, uint64_t deadline_ns,
  * recorder the target is ignored, its descriptor stays the caller's, and the
  * file is brought up to date (-ENODATA: there is none yet).
  * A descriptor of which the result says has_descriptor is the writer's, which
- * closes it, and the caller's otherwise, whatever is returned: 0; -EBUSY (another dump), -EINVAL, -ENOSYS and -ESRCH as
- * writer_set_target(); -ETIMEDOUT: it goes on.  Context: our own threads, not
- * the writer's; `fd` is in their table. */
+ * closes it, and the caller's otherwise, whatever is returned: 0; -EBUSY
+ * (another dump), -EINVAL, -ENOSYS and -ESRCH as writer_set_target();
+ * -ETIMEDOUT: it goes on.  Context: our own threads, not the writer's; `fd` is
+ * in their table. */
 int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
 		struct writer_result *result);
 
