@@ -584,6 +584,22 @@ def test_start_and_stop(server, tmp_path, gputrace):
     assert done.status == 3 and "no window is open" in done.err
 
 
+def test_stop_into_its_own_folder(tmp_path, gputrace):
+    """The file is there already; another in its place would end all."""
+    with Server(tmp_path) as server:
+        for _ in range(2):
+            assert server.ask("start")["ok"]
+            assert until(lambda: server.ask("status")["kernels"] > 3)
+            done = gputrace("stop", server.pid, "-o", tmp_path)
+            assert done.out in ("%s/t.json\n" % tmp_path,
+                                "%s//t.json\n" % tmp_path), done.err
+        done = gputrace("dump", server.pid, "-o", tmp_path / "t.json")
+        assert done.status == 0, done.err
+        assert server.ask("start")["ok"]
+        err = server.end()[1]
+    assert err == "" and check(tmp_path / "t.json").slices("kernel")
+
+
 @pytest.mark.parametrize("name", ["c.json", "c.json.gz"])
 def test_capture(server, tmp_path, gputrace, name):
     path = tmp_path / name

@@ -106,6 +106,7 @@ int draft_open(struct draft *d, const char *path)
 	struct stat st;
 
 	d->fd = -1;
+	d->is_there = false;
 	d->is_gz = is_gz(path);
 	if (!len || path[len - 1] == '/' ||
 	    (!stat(path, &st) && !S_ISREG(st.st_mode)))
@@ -127,19 +128,24 @@ static void finish(struct draft *d)
 	d->fd = -1;
 }
 
-int draft_keep(struct draft *d)
-{
-	int error = rename(d->hidden, d->real) ? -errno : 0;
-
-	finish(d);
-	return error;
-}
-
 void draft_drop(struct draft *d)
 {
 	if (d->fd >= 0)
 		(void)unlink(d->hidden);
 	finish(d);
+}
+
+int draft_keep(struct draft *d)
+{
+	int error;
+
+	if (d->is_there) {
+		draft_drop(d);
+		return 0;
+	}
+	error = rename(d->hidden, d->real) ? -errno : 0;
+	finish(d);
+	return error;
 }
 
 bool draft_is_whole(const struct draft *d)
@@ -201,6 +207,15 @@ static void remove_inside(const struct look *root, const char *path)
 	close(fd);
 }
 
+/* The process writes on into it, and stops when another is in its place. */
+static bool is_in_place(const struct draft *d, const struct stat *st)
+{
+	struct stat there;
+
+	return !stat(d->real, &there) && there.st_dev == st->st_dev &&
+		there.st_ino == st->st_ino;
+}
+
 int control_fetch(const struct target *t, const char *path, struct draft *to,
 		  bool removes)
 {
@@ -212,7 +227,10 @@ int control_fetch(const struct target *t, const char *path, struct draft *to,
 		fd = *path == '/' ? look_open(&root, path, O_RDONLY |
 				O_NONBLOCK | O_NOCTTY | O_NOFOLLOW) : -EINVAL;
 	error = fd < 0 ? fd : fstat(fd, &st) ? -errno :
-		S_ISREG(st.st_mode) ? copy(fd, to->fd) : -EINVAL;
+		S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	to->is_there = !error && is_in_place(to, &st);
+	if (!error && !to->is_there)
+		error = copy(fd, to->fd);
 	if (fd >= 0)
 		close(fd);
 	if (!error && removes)

@@ -17,6 +17,7 @@
 struct draft {
 	int fd;                         /* open for reading and writing; -1 */
 	bool is_gz;
+	bool is_there;                  /* path is the file that was fetched */
 	char path[PATH_MAX];            /* as it was given */
 	char real[PATH_MAX], hidden[PATH_MAX];
 };
