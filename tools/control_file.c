@@ -42,6 +42,7 @@ bool control_name(const char *pattern, const struct target *t, char *path,
 	char value[128];
 	size_t at = 0, len;
 
+	*path = '\0';
 	for (; *pattern; pattern++) {
 		value[0] = *pattern;
 		value[1] = '\0';
@@ -54,7 +55,7 @@ bool control_name(const char *pattern, const struct target *t, char *path,
 		memcpy(path + at, value, len + 1);
 		at += len;
 	}
-	return at > 0;
+	return true;
 }
 
 bool control_name_is_shared(const char *pattern)
@@ -79,21 +80,42 @@ static bool is_gz(const char *path)
 	return len > 3 && !strcmp(path + len - 3, ".gz");
 }
 
+/* The file that is replaced: a link (/dev/stdout, too) is not put aside. */
+static const char *behind_links(const char *path, char real[PATH_MAX])
+{
+	struct stat st;
+
+	return !lstat(path, &st) && S_ISLNK(st.st_mode) &&
+		realpath(path, real) ? real : path;
+}
+
+static bool name_hidden(struct draft *d)
+{
+	const char *slash = strrchr(d->real, '/');
+	const char *name = slash ? slash + 1 : d->real;
+
+	return (size_t)snprintf(d->hidden, sizeof(d->hidden), "%.*s.%s.XXXXXX",
+				(int)(name - d->real), d->real, name) <
+		sizeof(d->hidden);
+}
+
 int draft_open(struct draft *d, const char *path)
 {
-	const char *slash = strrchr(path, '/');
-	const char *name = slash ? slash + 1 : path;
+	size_t len = strlen(path);
+	char real[PATH_MAX];
 	struct stat st;
 
 	d->fd = -1;
+	d->is_there = false;
 	d->is_gz = is_gz(path);
-	if (!*name || (!stat(path, &st) && !S_ISREG(st.st_mode)))
+	if (!len || path[len - 1] == '/' ||
+	    (!stat(path, &st) && !S_ISREG(st.st_mode)))
 		return -EINVAL;
-	if ((size_t)snprintf(d->path, sizeof(d->path), "%s", path) >=
-	    sizeof(d->path) ||
-	    (size_t)snprintf(d->hidden, sizeof(d->hidden), "%.*s.%s.XXXXXX",
-			     (int)(name - path), path, name) >=
-	    sizeof(d->hidden))
+	if (len >= sizeof(d->path))
+		return -ENAMETOOLONG;
+	memcpy(d->path, path, len + 1);
+	snprintf(d->real, sizeof(d->real), "%s", behind_links(path, real));
+	if (!name_hidden(d))
 		return -ENAMETOOLONG;
 	d->fd = mkostemp(d->hidden, O_CLOEXEC);
 	return d->fd < 0 ? -errno : 0;
@@ -106,19 +128,24 @@ static void finish(struct draft *d)
 	d->fd = -1;
 }
 
-int draft_keep(struct draft *d)
-{
-	int error = rename(d->hidden, d->path) ? -errno : 0;
-
-	finish(d);
-	return error;
-}
-
 void draft_drop(struct draft *d)
 {
 	if (d->fd >= 0)
 		(void)unlink(d->hidden);
 	finish(d);
+}
+
+int draft_keep(struct draft *d)
+{
+	int error;
+
+	if (d->is_there) {
+		draft_drop(d);
+		return 0;
+	}
+	error = rename(d->hidden, d->real) ? -errno : 0;
+	finish(d);
+	return error;
 }
 
 bool draft_is_whole(const struct draft *d)
@@ -180,6 +207,15 @@ static void remove_inside(const struct look *root, const char *path)
 	close(fd);
 }
 
+/* The process writes on into it, and stops when another is in its place. */
+static bool is_in_place(const struct draft *d, const struct stat *st)
+{
+	struct stat there;
+
+	return !stat(d->real, &there) && there.st_dev == st->st_dev &&
+		there.st_ino == st->st_ino;
+}
+
 int control_fetch(const struct target *t, const char *path, struct draft *to,
 		  bool removes)
 {
@@ -191,7 +227,10 @@ int control_fetch(const struct target *t, const char *path, struct draft *to,
 		fd = *path == '/' ? look_open(&root, path, O_RDONLY |
 				O_NONBLOCK | O_NOCTTY | O_NOFOLLOW) : -EINVAL;
 	error = fd < 0 ? fd : fstat(fd, &st) ? -errno :
-		S_ISREG(st.st_mode) ? copy(fd, to->fd) : -EINVAL;
+		S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	to->is_there = !error && is_in_place(to, &st);
+	if (!error && !to->is_there)
+		error = copy(fd, to->fd);
 	if (fd >= 0)
 		close(fd);
 	if (!error && removes)

@@ -17,7 +17,9 @@
 struct draft {
 	int fd;                         /* open for reading and writing; -1 */
 	bool is_gz;
-	char path[PATH_MAX], hidden[PATH_MAX];
+	bool is_there;                  /* path is the file that was fetched */
+	char path[PATH_MAX];            /* as it was given */
+	char real[PATH_MAX], hidden[PATH_MAX];
 };
 
 /* %p pid, %n program, %t time (UTC, 20261129T191500), %% percent.  False: it
