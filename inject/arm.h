@@ -13,7 +13,8 @@
 const char *arm_path(void);
 
 /*
- * Sets the variable to that path unless it is set.
+ * Sets the variable to that path unless it is set; nothing where arm_path()
+ * has not been called, or had none.
  *
  * In a late load other threads may be reading the environment.  setenv() would
  * move the array that they read and free the old one (33 crashes in 100 loads

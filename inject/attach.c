@@ -194,7 +194,6 @@ static void open_control(void)
 {
 	const struct control_options options = {
 		.out = configuration.writer.out,
-		.start = configuration.in_force[SETTING_START].value,
 		.rank = configuration.writer.rank,
 	};
 

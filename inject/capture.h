@@ -14,7 +14,7 @@
  *   attach (GPUTRACE_START=now) -----\
  *   profiler-api, nvtx:, schedule ----+--> capture_start(), capture_stop()
  *   signals, timers, control socket -/         |              |
- *                                       writer_target()  cupti_start/stop()
+ *                                   writer_set_target()  cupti_start/stop()
  *
  * One window at a time.
  */
@@ -34,7 +34,7 @@ struct capture_request {
 
 /* What the settings say about windows. */
 struct capture_options {
-	const char *start;              /* GPUTRACE_START as in force */
+	const char *start;              /* GPUTRACE_START as in force; stays */
 	uint64_t sources;               /* SOURCE_ bits of GPUTRACE_TRACE */
 	uint64_t duration_ns;           /* GPUTRACE_DURATION; 0: none */
 	bool is_recorder;
@@ -90,6 +90,7 @@ struct capture_status {
 	char path[4096];                /* the last file, or "" */
 	uint64_t kernels, lost;
 };
+/* Context: any thread but the program's hot path. */
 void capture_status(struct capture_status *status);
 
 #endif

@@ -32,7 +32,6 @@ enum {
 };
 
 static char socket_path[PATH_MAX];
-static const char *start_setting;
 static int listener = -1;
 static uint64_t identity;               /* of the listener: peer_identity() */
 static _Atomic uint32_t is_ending, has_path;
@@ -144,9 +143,8 @@ static void start_beside_writer(void)
 
 void control_start(const struct control_options *options)
 {
-	start_setting = options->start;
 	control_folder_init(options->out, options->rank);
-	if (control_client_init(options->start))
+	if (control_client_init())
 		log_line(LOG_INFO, "no control socket: no thread could be "
 			 "started");
 	else

@@ -12,14 +12,14 @@
  *                     time-outs unless somebody waits; shares the writer's
  *                     table of descriptors, so that one that a client passes
  *                     is the writer's
- *   gputrace-work     starts, stops and dumps (control_work.h)
+ *   gputrace-work     starts and stops (control_work.h)
+ *   gputrace-dump     dumps
  *
  * Nothing here touches the program: a client that floods, hangs or sends
  * rubbish is slowed down, dropped, and costs bounded memory.
  */
 struct control_options {
 	const char *out;                /* GPUTRACE_OUT */
-	const char *start;              /* GPUTRACE_START; stays */
 	uint32_t rank;
 };
 

@@ -34,16 +34,14 @@ static struct client {
 /* One each; that of a client that is gone may still be under way. */
 static struct work works[CLIENTS_MAX];
 static struct bytes reply;
-static const char *start_setting;
 
 static struct work *work_of(const struct client *client)
 {
 	return &works[client - clients];
 }
 
-int control_client_init(const char *start)
+int control_client_init(void)
 {
-	start_setting = start;
 	for (int i = 0; i < CLIENTS_MAX; i++) {
 		clients[i].peer.fd = clients[i].peer.passed = -1;
 		works[i].fd = -1;
@@ -228,7 +226,7 @@ static void carry_out(struct client *client, const char *line, size_t len)
 		give_to_worker(client);
 		break;
 	case REQUEST_STATUS:
-		reply_status(&reply, start_setting);
+		reply_status(&reply);
 		answer(client);
 		break;
 	case REQUEST_DUMP:

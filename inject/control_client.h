@@ -17,13 +17,14 @@ struct pollfd;
  *    \---wait-----------------------------------------/
  *
  * One that goes away leaves a window with a duration, or with a name, running;
- * one whose descriptor gets the trace and that has no duration is closed.
+ * one whose descriptor gets the trace is closed if it has no duration, or if
+ * the client has not been told of it.
  * Context: the socket's thread, but for init and forget.
  */
 enum { CLIENTS_MAX = 8 };
 
-/* start: GPUTRACE_START; stays.  0 or -errno.  Context: attach, once. */
-int control_client_init(const char *start);
+/* 0 or -errno.  Context: attach, once. */
+int control_client_init(void);
 
 /* Takes over the connection, or closes it. */
 void control_client_accept(int fd);

@@ -89,7 +89,7 @@ static const char *state_of(const struct capture_status *status)
 		"sleeping";
 }
 
-void reply_status(struct bytes *out, const char *start)
+void reply_status(struct bytes *out)
 {
 	struct capture_status status;
 
@@ -98,7 +98,7 @@ void reply_status(struct bytes *out, const char *start)
 	json_member_u64(out, "pid", (uint64_t)getpid());
 	json_member_text(out, "state", state_of(&status));
 	json_member_text(out, "version", GPUTRACE_VERSION);
-	json_member_text(out, "start", status.start ? status.start : start);
+	json_member_text(out, "start", status.start);
 	json_member_u64(out, "windows", status.windows);
 	json_member_u64(out, "opened_ns", status.opened_ns);
 	json_member_text(out, "path", status.path);

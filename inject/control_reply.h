@@ -19,7 +19,6 @@ void reply_dumped(struct bytes *out, const struct work *work);
 void reply_window(struct bytes *out, uint32_t window,
 		  const struct writer_result *result);
 
-/* start: GPUTRACE_START as it was given. */
-void reply_status(struct bytes *out, const char *start);
+void reply_status(struct bytes *out);
 
 #endif

@@ -57,6 +57,15 @@ def settle(pid, deadline=10):
         time.sleep(0.01)
 
 
+def settle_decode(pid, deadline=20):
+    """Until it uses CUDA, and then some steps."""
+    end = time.monotonic() + deadline
+    maps = pathlib.Path("/proc/%d/maps" % pid)
+    while "libcuda.so" not in maps.read_text() and time.monotonic() < end:
+        time.sleep(0.01)
+    time.sleep(0.3)
+
+
 def finish(process, text=b"x"):
     out, err = process.communicate(text, timeout=60)
     words = [l for l in out.decode().splitlines() if l.startswith("{")]
@@ -135,9 +144,9 @@ def test_no_signal_is_lost(gputrace, tmp_path):
 def test_decode(gputrace, tmp_path):
     """The everyday program: recorded from the attach on, to its end."""
     path = tmp_path / "t.json"
-    with started(BUILD / "host" / "decode", "--seconds", 1, "--kernels", 20,
+    with started(BUILD / "host" / "decode", "--seconds", 2, "--kernels", 20,
                  "--sync-ms", 10, ready=False) as process:
-        time.sleep(0.3)
+        settle_decode(process.pid)
         attached(gputrace("attach", process.pid, "--set",
                           "GPUTRACE_START=now", "--set",
                           "GPUTRACE_OUT=%s" % path), process.pid)
@@ -170,7 +179,7 @@ def test_then_capture(gputrace, tmp_path):
     path = tmp_path / "t.json"
     with started(BUILD / "host" / "decode", "--seconds", 30, "--kernels", 20,
                  "--sync-ms", 10, ready=False) as process:
-        time.sleep(0.3)
+        settle_decode(process.pid)
         attached(gputrace("attach", process.pid), process.pid)
         done = gputrace("capture", process.pid, "-d", "0.3s", "-o", path)
         assert done.status == 0, done.err

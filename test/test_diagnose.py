@@ -566,7 +566,7 @@ def test_exit_status_and_options(gputrace, tmp_path):
 def test_hostile_names_and_times(gputrace, tmp_path):
     """Names do not reach the terminal as they are, odd events do no harm."""
     made = steady(300)
-    evil = "step\x1b[2J\n0. all is well\x7f\x9b%s%n" + "\u00e9\u20ac" * 99
+    evil = "step\x1b[2J\n0. all is well\x7f\x9b\u202e%s%n" + "\u00e9\u20ac" * 99
     for i, event in enumerate(made.events):
         if event.get("cat") == "kernel":
             event["name"] = evil
@@ -578,6 +578,6 @@ def test_hostile_names_and_times(gputrace, tmp_path):
     path = made.write(tmp_path / "t.json")
     done = gputrace("diagnose", path)
     assert done.status == 0 and "left out" in done.err
-    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.out)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", done.out)
     assert "\n0. all" not in done.out
     diagnosed(gputrace, path)

@@ -203,7 +203,7 @@ def test_containers(one, case):
 def test_table(gputrace, machine):
     put_process(machine, cgroup="0::/docker/%s\n" % ID, fds=["/dev/nvidia3"],
                 threads=WRITER, environ=["GPUTRACE_SIGNAL=USR2"],
-                command=["python", "a\x1b[2Jb"])
+                command=["python", "a\x1b[2J\u009bb"])
     put_process(machine, pid=99, maps=[CUDA], mountinfo=mount(
         KUBELET + "etc-hosts", "/etc/hosts"))
     lines = gputrace("ps", "--root", machine.root).out.splitlines()
@@ -213,7 +213,7 @@ def test_table(gputrace, machine):
     assert rows[2] == ["99", "17", "unknown", "pod", POD[:8], "-", "untraced",
                        "attach", "python", "serve.py"]
     assert rows[3] == ["1234", "17", ID[:12], "docker", "3", "recording",
-                       "signal", "python", r"a\x1b[2Jb"]
+                       "signal", "python", r"a\x1b[2J\xc2\x9bb"]
     assert len(rows) == 4
     csv = gputrace("ps", "--root", machine.root, "-f", "csv").out
     assert csv.splitlines()[2].startswith("1234,17,%s docker,3," % ID[:12])
@@ -463,15 +463,15 @@ def begin(tmp_path):
         process.communicate()
 
 
-def wait_for(ps, pid, state):
-    """ps once the process has that state, or has not for 20 s."""
+def wait_for(ps, pid, state=None, reach=None):
+    """ps once the process is so, or is not for 20 s."""
     deadline = time.monotonic() + 20
-    row = {}
-    while row.get("state") != state and time.monotonic() < deadline:
+    while True:
         row = ps(pid)[pid]
+        if state in (None, row["state"]) and reach in (None, row["reach"]):
+            return row
+        assert time.monotonic() < deadline, row
         time.sleep(0.02)
-    assert row["state"] == state, row
-    return row
 
 
 def test_real_processes(ps, begin, tmp_path):
@@ -481,8 +481,7 @@ def test_real_processes(ps, begin, tmp_path):
     bare = begin(*decode, traced=False)
     wait_for(ps, traced, "recording")
     assert wait_for(ps, sleeping, "sleeping")["program"] == "decode"
-    while not ps(bare)[bare]["reach"] == "attach":
-        time.sleep(0.02)
+    wait_for(ps, bare, reach="attach")
     rows = ps()
     assert {traced, sleeping, bare} <= set(rows)
     assert os.getpid() not in rows
@@ -501,9 +500,7 @@ def test_the_process_is_asked(gputrace, ps, begin):
     """After a stop /proc alone would say that it records, as
     GPUTRACE_START=now has it."""
     pid = begin("decode", "--seconds", 60, "--kernels", 4, "--sync-ms", 5)
-    row = wait_for(ps, pid, "recording")
-    while row["reach"] != "socket":
-        row = ps(pid)[pid]
+    row = wait_for(ps, pid, "recording", "socket")
     assert gputrace("stop", pid).status == 0
     wait_for(ps, pid, "sleeping")
     checks = json.loads(gputrace("doctor", "-f", "json", pid).out)["checks"]

@@ -18,7 +18,6 @@
 #define TAKE_NS (5000 * MS)     /* to find a thread */
 #define CALL_NS (1000 * MS)     /* for one call: some 100 us */
 #define LOAD_NS (5000 * MS)     /* for dlopen(): some ms */
-#define LIBRARY_MAX (64 << 20)
 enum { LOOK_US = 2000 };
 
 /* __libc_dlopen_mode() takes it from those that may call it. */

@@ -22,6 +22,8 @@
  *
  * Every function that can refuse leaves a sentence in `why`.
  */
+enum { LIBRARY_MAX = 64 << 20 }; /* bytes of the library's file */
+
 struct attach {
 	struct process *process;
 	struct memory memory;

@@ -11,6 +11,7 @@
 
 #include "tools/attach.h"
 #include "tools/doctor_elf.h"
+#include "tools/proc_status.h"
 
 enum { CAP_PTRACE = 19 };               /* linux/capability.h */
 
@@ -29,38 +30,19 @@ int attach_refuse(struct attach *a, const char *format, ...)
 	return -1;
 }
 
-/* ---- /proc/PID/status ---- */
-
-static bool read_status(long pid, char *text, size_t size)
+static bool read_status(long pid, char status[PROC_STATUS_SIZE])
 {
 	struct look machine = { .fd = -1 };
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	return look_read(&machine, path, text, size) > 0;
-}
-
-/* The word behind "\nKEY:\t", or "". */
-static const char *status_word(const char *status, const char *key)
-{
-	const char *line = strstr(status, key);
-
-	return line ? line + strlen(key) + strspn(line + strlen(key), " \t") :
-		"";
-}
-
-static long status_number(const char *status, const char *key)
-{
-	return strtol(status_word(status, key), NULL, 10);
+	return !proc_status_read(&machine, pid, status);
 }
 
 static bool may_ptrace_all(void)
 {
-	char status[8192];
+	char status[PROC_STATUS_SIZE];
 
-	return read_status(getpid(), status, sizeof(status)) &&
-		strtoull(status_word(status, "\nCapEff:"), NULL, 16) >>
-		CAP_PTRACE & 1;
+	return read_status(0, status) &&
+		proc_status_mask(status, "CapEff") >> CAP_PTRACE & 1;
 }
 
 bool attach_has_thread(pid_t pid, const char *name)
@@ -107,14 +89,13 @@ static int refuse_tracer(struct attach *a, long pid, long tracer)
 int attach_denied(struct attach *a, long pid)
 {
 	long scope = ptrace_scope(), uid = -1, tracer = 0;
-	char status[8192];
+	char status[PROC_STATUS_SIZE];
 
-	if (read_status(pid, status, sizeof(status))) {
-		uid = strtol(status_word(status, "\nUid:"), NULL, 10);
-		tracer = strtol(status_word(status, "\nTracerPid:"), NULL,
-				10);
+	if (read_status(pid, status)) {
+		uid = proc_status_number(status, "Uid", 0);
+		tracer = proc_status_number(status, "TracerPid", 0);
 	}
-	if (tracer)
+	if (tracer > 0)
 		return refuse_tracer(a, pid, tracer);
 	if (scope >= 3)
 		return attach_refuse(a, "pid %ld: kernel.yama.ptrace_scope is "
@@ -234,36 +215,25 @@ static int check_libc(struct attach *a)
  * foresee, and its text cannot be read. */
 static long filters_of(const char *status)
 {
-	const char *count = status_word(status, "\nSeccomp_filters:");
-
-	return *count ? strtol(count, NULL, 10) :
-		status_number(status, "\nSeccomp:") == 2;
-}
-
-static bool is_first(const char *status)
-{
-	const char *ids = status_word(status, "\nNSpid:");
-	const char *end = ids + strcspn(ids, "\n");
-
-	while (end > ids && end[-1] != '\t' && end[-1] != ' ')
-		end--;
-	return strtol(end, NULL, 10) == 1;
+	return proc_status_word(status, "Seccomp_filters", 0) ?
+		proc_status_number(status, "Seccomp_filters", 0) :
+		proc_status_number(status, "Seccomp", 0) == 2;
 }
 
 static int check_filters(struct attach *a)
 {
 	long pid = a->process->pid, up = pid, own;
-	char status[8192];
+	char status[PROC_STATUS_SIZE];
 
-	if (!read_status(pid, status, sizeof(status)))
+	if (!read_status(pid, status))
 		return attach_refuse(a, "pid %ld has ended", pid);
-	if (status_number(status, "\nSeccomp:") == 1)
+	if (proc_status_number(status, "Seccomp", 0) == 1)
 		return attach_refuse(a, "pid %ld is in seccomp's strict mode: "
 			"it may do nothing but read and write", pid);
 	own = filters_of(status);
-	while (!is_first(status) && up > 1) {
-		up = status_number(status, "\nPPid:");
-		if (!up || !read_status(up, status, sizeof(status)))
+	while (proc_status_last(status, "NSpid") != 1 && up > 1) {
+		up = proc_status_number(status, "PPid", 0);
+		if (!up || !read_status(up, status))
 			break;
 	}
 	/* The first process: one filter is what its container gave it. */
@@ -279,11 +249,10 @@ static int check_filters(struct attach *a)
 
 static int check_shadow_stack(struct attach *a)
 {
-	char status[8192];
+	char status[PROC_STATUS_SIZE];
 
-	if (read_status(a->process->pid, status, sizeof(status)) &&
-	    strstr(status, "x86_Thread_features:") &&
-	    strstr(strstr(status, "x86_Thread_features:"), "shstk"))
+	if (read_status(a->process->pid, status) &&
+	    proc_status_has_word(status, "x86_Thread_features", "shstk"))
 		return attach_refuse(a, "pid %ld has a shadow stack (CET), "
 			"through which no call can be made from outside: "
 			"start it with gputrace record", a->process->pid);

@@ -37,7 +37,7 @@ void memory_close(struct memory *m)
 /* "start-end rwxp offset dev inode      path" */
 static void read_region(struct memory *m, char *line)
 {
-	const struct region *before = m->nr ? &m->regions[m->nr - 1] : NULL;
+	const struct region *before;
 	unsigned long long start, end, offset;
 	struct region r = { .path = "" };
 	char flags[8];

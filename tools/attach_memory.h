@@ -42,8 +42,8 @@ bool memory_write(const struct memory *m, uint64_t at, const void *from,
 /* What is mapped at the address, or NULL. */
 const struct region *memory_at(const struct memory *m, uint64_t address);
 
-/* The first mapping of a file whose name is one of the list, up to ".so" and
- * a version ("libc" finds libc.so.6 and libc-2.31.so); NULL. */
+/* The first mapping of a file of that name, up to ".so" or a version ("libc"
+ * finds libc.so.6 and libc-2.31.so); NULL. */
 const struct region *memory_library(const struct memory *m, const char *name);
 
 /* The address of a function that the library at `base` defines, or 0. */

@@ -18,9 +18,9 @@
 #include <unistd.h>
 
 #include "tools/attach.h"
+#include "tools/proc_status.h"
 
 #define NAME "libgputrace.so"
-enum { LIBRARY_MAX = 64 << 20 };
 
 struct placing {
 	struct attach *attach;
@@ -35,13 +35,11 @@ struct placing {
 static gid_t group_of(long pid)
 {
 	struct look machine = { .fd = -1 };
-	char path[64], status[8192], *line;
+	char status[PROC_STATUS_SIZE];
 
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	if (look_read(&machine, path, status, sizeof(status)) < 0)
-		return getegid();
-	line = strstr(status, "\nGid:");
-	return line ? (gid_t)strtol(line + 5, NULL, 10) : getegid();
+	(void)proc_status_read(&machine, pid, status);
+	return proc_status_word(status, "Gid", 0) ?
+		(gid_t)proc_status_number(status, "Gid", 0) : getegid();
 }
 
 struct rights { uid_t uid; gid_t gid; };
@@ -220,20 +218,12 @@ static bool try_folder(struct placing *p, const char *dir)
 	return !err;
 }
 
-static const char *temporary(const struct process *process)
-{
-	const char **entry = process->environment;
-
-	for (; entry && *entry; entry++)
-		if (!strncmp(*entry, "TMPDIR=", 7))
-			return *entry + 7;
-	return NULL;
-}
-
 static bool place(struct placing *p, const char *work)
 {
-	const char *const folders[] = { temporary(p->attach->process), "/tmp",
-		"/var/tmp", "/dev/shm", work };
+	const char *const folders[] = {
+		process_variable(p->attach->process->environment, "TMPDIR"),
+		"/tmp", "/var/tmp", "/dev/shm", work,
+	};
 
 	if (is_there(p, p->attach->library))
 		return true;

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "tools/doctor_look.h"
+#include "tools/proc_status.h"
 
 #define MS 1000000ull
 #define STOP_NS (200 * MS)      /* a thread that waits stops in some 10 us */
@@ -174,20 +175,14 @@ static enum grade look_at(pid_t pid, pid_t tid, struct arch_blocked *b)
 /* A signal that waits for the thread, and is not blocked. */
 static bool has_signal(pid_t pid, pid_t tid)
 {
-	static const char *const keys[] = { "\nSigPnd:", "\nShdPnd:",
-		"\nSigBlk:" };
 	struct look machine = { .fd = -1 };
-	char path[64], text[8192], *line;
-	uint64_t set[3] = { 0 };
+	char status[PROC_STATUS_SIZE];
 
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/status", pid, tid);
-	if (look_read(&machine, path, text, sizeof(text)) <= 0)
+	if (proc_status_read_thread(&machine, pid, tid, status))
 		return true;
-	for (int i = 0; i < 3; i++) {
-		line = strstr(text, keys[i]);
-		set[i] = line ? strtoull(line + 8, NULL, 16) : 0;
-	}
-	return (set[0] | set[1]) & ~set[2];
+	return (proc_status_mask(status, "SigPnd") |
+		proc_status_mask(status, "ShdPnd")) &
+		~proc_status_mask(status, "SigBlk");
 }
 
 /* ---- Is this a place to call from? ---- */

@@ -238,7 +238,7 @@ int cmd_attach(int argc, char **argv)
 	status = options_status(&o, option, "PID");
 	if (status >= 0)
 		return status;
-	pid = options_number(argv[1], INT_MAX);
+	pid = options_number(argv[1], OPTIONS_PID_MAX);
 	if (o.nr_operands != 1 || pid <= 0)
 		return options_usage(&o, "one process id, please");
 	if (find_library(&c, library))

@@ -424,11 +424,8 @@ int cmd_capture(int argc, char **argv)
 	status = options_status(&o, option, NULL);
 	if (status >= 0)
 		return status;
+	choice.out = capture.out;
 	status = control_choose(&o, &choice, &capture.chosen);
-	if (!status && capture.chosen.found.nr > 1 &&
-	    control_name_is_shared(capture.out))
-		status = options_usage(&o, "--out: several processes need a "
-				       "%%p in the name");
 	if (!status)
 		status = capture_all(&capture);
 	chosen_fini(&capture.chosen);

@@ -133,9 +133,9 @@ int cmd_diagnose(int argc, char **argv)
 	struct options o = {
 		.command = "diagnose", .usage = "[options] FILE...",
 		.about = "What is slow, why, where it is seen, what to do and "
-			"what it would save.  FILE is a\ntrace of gputrace or "
-			"of the PyTorch profiler; several are the ranks of one "
-			"run.",
+			"what it would save.\nFILE is a trace of gputrace or "
+			"of the PyTorch profiler; several are the ranks\nof "
+			"one run.",
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};

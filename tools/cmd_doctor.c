@@ -10,9 +10,7 @@
 #include "tools/gputrace.h"
 #include "tools/options.h"
 #include "tools/plain.h"
-
-/* Linux's largest pid, 2^22. */
-#define PID_MAX_LIMIT 4194304
+#include "tools/table.h"
 
 enum { OPT_FORMAT, OPT_ROOT };
 
@@ -59,26 +57,10 @@ void finding_advise(struct finding *f, const char *format, ...)
 
 const char *doctor_env(const struct doctor *d, const char *name)
 {
-	size_t len = strlen(name);
-
-	for (const char *const *e = d->environment; e && *e; e++)
-		if (!strncmp(*e, name, len) && (*e)[len] == '=')
-			return *e + len + 1;
-	return NULL;
+	return process_variable(d->environment, name);
 }
 
 /* ---- Output ---- */
-
-static void print_json_text(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			putchar('\\');
-		putchar(*text);
-	}
-	putchar('"');
-}
 
 static void print_json(const struct check *c, const struct finding *f,
 		       bool is_first)
@@ -93,7 +75,7 @@ static void print_json(const struct check *c, const struct finding *f,
 	fputs(is_first ? "\n{" : ",\n{", stdout);
 	for (size_t i = 0; i < sizeof(member) / sizeof(*member); i++) {
 		printf("%s\"%s\":", i ? "," : "", member[i][0]);
-		print_json_text(member[i][1]);
+		table_json_text(stdout, member[i][1]);
 	}
 	putchar('}');
 }
@@ -228,7 +210,7 @@ int cmd_doctor(int argc, char **argv)
 	if (o.nr_operands > 1)
 		return options_usage(&o, "only one PID");
 	if (o.nr_operands)
-		pid = options_number(argv[1], PID_MAX_LIMIT);
+		pid = options_number(argv[1], OPTIONS_PID_MAX);
 	if (o.nr_operands && pid <= 0)
 		return options_usage(&o, "not a PID: %s", argv[1]);
 	return examine(root, pid, json);

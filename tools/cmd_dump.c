@@ -132,12 +132,11 @@ int cmd_dump(int argc, char **argv)
 	};
 	struct choice choice = { 0 };
 	struct chosen chosen;
-	const char *out = NULL;
 	int option, status;
 
 	while ((option = options_next(&o)) >= 0) {
 		if (option == OPT_OUT)
-			out = o.value;
+			choice.out = o.value;
 		else if (option == OPT_ALL)
 			choice.all = true;
 		else
@@ -147,12 +146,8 @@ int cmd_dump(int argc, char **argv)
 	if (status >= 0)
 		return status;
 	status = control_choose(&o, &choice, &chosen);
-	if (!status && out && chosen.found.nr > 1 &&
-	    control_name_is_shared(out))
-		status = options_usage(&o, "--out: several processes need a %%p"
-				       " in the name");
 	if (!status)
-		status = dump(&chosen, out);
+		status = dump(&chosen, choice.out);
 	chosen_fini(&chosen);
 	return status;
 }

@@ -10,9 +10,6 @@
 #include "tools/table.h"
 #include "tools/target.h"
 
-/* Linux's largest pid, 2^22. */
-#define PID_MAX_LIMIT 4194304
-
 enum { OPT_FORMAT, OPT_MATCH, OPT_WIDE, OPT_ROOT };
 
 static const struct option_spec specs[] = {
@@ -195,23 +192,6 @@ static int list(const char *root, const struct target_choice *choice,
 	return status;
 }
 
-/* The operands as numbers; NULL when memory ends or, said, one is none. */
-static long *read_pids(const struct options *o, int *status)
-{
-	long *pids = calloc((size_t)o->nr_operands + 1, sizeof(*pids));
-
-	*status = STATUS_DONE;
-	if (!pids)
-		*status = complain("out of memory");
-	for (int i = 0; i < o->nr_operands && !*status; i++) {
-		pids[i] = options_number(o->argv[i + 1], PID_MAX_LIMIT);
-		if (pids[i] <= 0)
-			*status = options_usage(o, "not a PID: %s",
-						o->argv[i + 1]);
-	}
-	return pids;
-}
-
 int cmd_ps(int argc, char **argv)
 {
 	struct options o = {
@@ -247,10 +227,10 @@ int cmd_ps(int argc, char **argv)
 		return status;
 	if (choice.match && o.nr_operands)
 		return options_usage(&o, "either --match or PIDs");
-	pids = read_pids(&o, &status);
+	pids = options_pids(&o, &status);
 	choice.pids = pids;
 	choice.nr_pids = (size_t)o.nr_operands;
-	if (status == STATUS_DONE)
+	if (pids)
 		status = list(root, &choice, &out);
 	free(pids);
 	return status;

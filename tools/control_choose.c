@@ -8,10 +8,9 @@
 #include <time.h>
 
 #include "inject/settings.h"
+#include "tools/control_file.h"
 #include "tools/gputrace.h"
 
-/* Linux's largest pid, 2^22. */
-#define PID_MAX_LIMIT 4194304
 #define NS_PER_S UINT64_C(1000000000)
 
 /* ---- Which ---- */
@@ -23,25 +22,15 @@ static int find(const struct options *o, const char *match,
 		.nr_pids = (size_t)o->nr_operands, .match = match,
 		.reachable = true,
 	};
-	long *pids = calloc((size_t)o->nr_operands + 1, sizeof(*pids));
-	int status = STATUS_DONE, error;
+	int status, error;
+	long *pids = options_pids(o, &status);
 
 	if (!pids)
-		return complain("out of memory");
-	for (int i = 0; i < o->nr_operands && !status; i++) {
-		pids[i] = options_number(o->argv[i + 1], PID_MAX_LIMIT);
-		if (pids[i] <= 0)
-			status = options_usage(o, "not a PID: %s",
-					       o->argv[i + 1]);
-	}
+		return status;
 	choice.pids = pids;
-	if (!status) {
-		error = targets_find(&chosen->machine, &choice, NULL,
-				     &chosen->found);
-		if (error)
-			status = complain("%s: %s", o->command,
-					  strerror(-error));
-	}
+	error = targets_find(&chosen->machine, &choice, NULL, &chosen->found);
+	if (error)
+		status = complain("%s: %s", o->command, strerror(-error));
 	free(pids);
 	return status;
 }
@@ -87,7 +76,13 @@ int control_choose(const struct options *o, const struct choice *choice,
 	if (error)
 		return complain("%s: %s", o->command, strerror(-error));
 	status = find(o, choice->match, chosen);
-	return status ? status : open_all(o, choice->all_or_none, chosen);
+	if (!status)
+		status = open_all(o, choice->all_or_none, chosen);
+	if (!status && choice->out && chosen->found.nr > 1 &&
+	    control_name_is_shared(choice->out))
+		return options_usage(o, "--out: several processes need a %%p "
+				     "in the name");
+	return status;
 }
 
 void chosen_fini(struct chosen *chosen)

@@ -25,6 +25,8 @@ struct choice {
 	bool all;                       /* that can be reached */
 	const char *match;              /* of those, the ones that match */
 	bool all_or_none;               /* of those that are named */
+	const char *out;                /* a file's name, which must differ for
+					 * each; NULL: none is made */
 };
 
 /* Opens the sockets; one that cannot be reached is said.  A status of

@@ -29,11 +29,18 @@
  * were found all is for the whole trace.  A saving is of that change alone.
  */
 #define DIAGNOSE_IDS(X) \
-	X(GAPS, "gaps") X(LAUNCH_BOUND, "launch_bound") X(SYNC, "sync") \
-	X(COPIES, "copies") X(SERIALISED, "serialised") \
-	X(DOMINANT, "dominant_kernel") X(TINY, "tiny_kernels") \
-	X(WARMUP, "warmup") X(IMBALANCE, "imbalance") X(GRAPHS, "graphs")
-#define X(id, text) FOUND_##id,
+	X(GAPS, "gaps", "the GPU idle, and why") \
+	X(LAUNCH_BOUND, "launch_bound", "the GPU waiting for launches") \
+	X(SYNC, "sync", "waits that let the GPU run dry") \
+	X(COPIES, "copies", "copies that hold up the loop") \
+	X(SERIALISED, "serialised", "streams that take turns") \
+	X(DOMINANT, "dominant_kernel", \
+	  "one kernel that takes most of the time") \
+	X(TINY, "tiny_kernels", "many tiny kernels") \
+	X(WARMUP, "warmup", "slow first steps inside the window") \
+	X(IMBALANCE, "imbalance", "GPUs and ranks with unequal work") \
+	X(GRAPHS, "graphs", "CUDA graphs whose nodes are not seen")
+#define X(id, text, what) FOUND_##id,
 enum found_id { DIAGNOSE_IDS(X) FOUND_IDS };
 #undef X
 

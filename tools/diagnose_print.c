@@ -5,27 +5,16 @@
 #include <string.h>
 
 #include "tools/diagnose.h"
+#include "tools/plain.h"
 #include "tools/table.h"
+#include "tools/utf8.h"
 
 static const struct {
 	const char *id, *what;
 } ids[FOUND_IDS] = {
-#define X(id, text) [FOUND_##id] = { text, NULL },
+#define X(id, text, what) [FOUND_##id] = { text, what },
 	DIAGNOSE_IDS(X)
 #undef X
-};
-
-static const char *const meanings[FOUND_IDS] = {
-	[FOUND_GAPS] = "the GPU idle, and why",
-	[FOUND_LAUNCH_BOUND] = "the GPU waiting for launches",
-	[FOUND_SYNC] = "waits that let the GPU run dry",
-	[FOUND_COPIES] = "copies that hold up the loop",
-	[FOUND_SERIALISED] = "streams that take turns",
-	[FOUND_DOMINANT] = "one kernel that takes most of the time",
-	[FOUND_TINY] = "many tiny kernels",
-	[FOUND_WARMUP] = "slow first steps inside the window",
-	[FOUND_IMBALANCE] = "GPUs and ranks with unequal work",
-	[FOUND_GRAPHS] = "CUDA graphs whose nodes are not seen",
 };
 
 static const char *const source_names[] = {
@@ -42,16 +31,14 @@ static int64_t a_step(const struct found *f, int64_t ns)
 /* A name in a trace is not to be trusted with a terminal. */
 static void print_word(FILE *to, const char *word, size_t len)
 {
-	for (size_t i = 0; i < len; i++) {
-		unsigned char c = word[i], next = word[i + 1];
+	unsigned n;
 
-		if (c < 0x20 || c == 0x7f)
-			c = '?';
-		if (c == 0xc2 && next >= 0x80 && next < 0xa0) {
-			c = '?';
-			i++;
-		}
-		putc(c, to);
+	for (size_t i = 0; i < len; i += n ? n : 1) {
+		n = utf8_char(word + i, len - i);
+		if (plain_is(word + i, n))
+			fwrite(word + i, 1, n, to);
+		else
+			putc('?', to);
 	}
 }
 
@@ -193,7 +180,7 @@ static void print_checked(FILE *to, const struct diagnosis *d, bool any)
 		"Nothing was found");
 	for (int i = 0; i < FOUND_IDS; i++)
 		if (d->checked[i])
-			fprintf(to, "  %-16s %s\n", ids[i].id, meanings[i]);
+			fprintf(to, "  %-16s %s\n", ids[i].id, ids[i].what);
 	if (any)
 		fputs("\nTo see a place: gputrace open FILE, and put "
 		      "&visStart=NS&visEnd=NS (ts times\n1000) behind the "

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "tools/doctor.h"
+#include "tools/proc_status.h"
 
 /* linux/capability.h */
 enum { CAP_PTRACE = 19, CAP_ADMIN = 21 };
@@ -18,16 +19,12 @@ enum { DEVICES_MAX = 64 };
 
 static uint64_t capabilities(const struct doctor *d)
 {
-	char status[8192];
-	const char *line;
+	char status[PROC_STATUS_SIZE];
 
 	if (d->process)
 		return d->process->capabilities;
-	if (look_read(&d->machine, "/proc/self/status", status,
-		      sizeof(status)) < 0)
-		return 0;
-	line = strstr(status, "\nCapEff:");
-	return line ? strtoull(line + 8, NULL, 16) : 0;
+	(void)proc_status_read(&d->machine, 0, status);
+	return proc_status_mask(status, "CapEff");
 }
 
 static bool has_capability(const struct doctor *d, int n)

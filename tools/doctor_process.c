@@ -11,10 +11,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/proc_status.h"
 #include "tools/vec.h"
 
 enum {
-	STATUS_BYTES = 16 << 10,
 	MAPS_MAX = 64 << 20,            /* some 600,000 mappings */
 	ENVIRON_MAX = 8 << 20,
 	ENTRIES_MAX = 100000,           /* threads, descriptors */
@@ -22,51 +22,19 @@ enum {
 
 static const char twin_end[] = ".gputrace-twin";
 
-/* "Uid:\t0\t0\t0\t0" -> the n-th word behind the key, or NULL. */
-static const char *status_word(const char *status, const char *key, int n)
-{
-	size_t len = strlen(key);
-	const char *line = status;
-
-	while (line && (strncmp(line, key, len) || line[len] != ':')) {
-		line = strchr(line, '\n');
-		if (line)
-			line++;
-	}
-	if (!line)
-		return NULL;
-	for (line += len + 1; ; n--) {
-		line += strspn(line, " \t");
-		if (!n || *line == '\n' || !*line)
-			break;
-		line += strcspn(line, " \t\n");
-	}
-	return *line == '\n' || !*line ? NULL : line;
-}
-
-static long status_number(const char *status, const char *key, int n)
-{
-	const char *word = status_word(status, key, n);
-
-	return word ? strtol(word, NULL, 10) : 0;
-}
-
 static void read_status(struct process *p, const char *status)
 {
-	const char *word = status_word(status, "Name", 0);
-	int i;
+	const char *word = proc_status_word(status, "Name", 0);
 
 	if (word)
 		snprintf(p->name, sizeof(p->name), "%.*s",
 			 (int)strcspn(word, "\n"), word);
-	word = status_word(status, "State", 0);
+	word = proc_status_word(status, "State", 0);
 	p->state = word ? *word : '?';
-	p->uid = status_number(status, "Uid", 1);
-	p->tracer = status_number(status, "TracerPid", 0);
-	for (i = 0; status_word(status, "NSpid", i); i++)
-		p->inner_pid = status_number(status, "NSpid", i);
-	word = status_word(status, "CapEff", 0);
-	p->capabilities = word ? strtoull(word, NULL, 16) : 0;
+	p->uid = proc_status_number(status, "Uid", 1);
+	p->tracer = proc_status_number(status, "TracerPid", 0);
+	p->inner_pid = proc_status_last(status, "NSpid");
+	p->capabilities = proc_status_mask(status, "CapEff");
 }
 
 /* ---- Maps, environment ---- */
@@ -161,9 +129,7 @@ static void see_thread(const struct look *machine, struct process *p,
 			 "task/%.16s/fd", tid);
 	}
 	p->has_flush |= !strcmp(name, "gputrace-flush\n");
-	/* The kernel keeps 15 bytes of a name. */
 	p->has_socket |= !strcmp(name, "gputrace-socket\n");
-	p->has_control |= !strcmp(name, "gputrace-contro\n");
 }
 
 /* "/a/.b.json.gputrace-twin (deleted)" -> "/a/b.json" */
@@ -266,20 +232,19 @@ struct process *process_read(const struct look *machine, long pid, char *why,
 			     size_t why_size)
 {
 	struct process *p = calloc(1, sizeof(*p));
-	char path[64], status[STATUS_BYTES];
+	char path[64], status[PROC_STATUS_SIZE];
 	size_t len;
-	ssize_t err;
+	int err;
 
 	if (!p)
 		return refuse(p, why, why_size, "out of memory");
-	snprintf(path, sizeof(path), "/proc/%ld/status", pid);
-	err = look_read(machine, path, status, sizeof(status));
-	if (err < 0) {
+	err = proc_status_read(machine, pid, status);
+	if (err) {
 		process_free(p);
-		return no_status(machine, pid, (int)-err, why, why_size);
+		return no_status(machine, pid, -err, why, why_size);
 	}
 	/* A thread's number: its process counts. */
-	p->pid = status_number(status, "Tgid", 0);
+	p->pid = proc_status_number(status, "Tgid", 0);
 	if (p->pid <= 0)
 		p->pid = pid;
 	snprintf(p->folder, sizeof(p->folder), "/proc/%ld", p->pid);
@@ -287,7 +252,7 @@ struct process *process_read(const struct look *machine, long pid, char *why,
 	if (p->state == 'Z' || p->state == 'X')
 		return refuse(p, why, why_size, "pid %ld has ended (its parent "
 			      "has not taken notice yet)", pid);
-	if (!status_word(status, "VmSize", 0))
+	if (!proc_status_word(status, "VmSize", 0))
 		return refuse(p, why, why_size, "pid %ld (%s) is a thread of "
 			      "the kernel", pid, p->name);
 	snprintf(path, sizeof(path), "%s/maps", p->folder);
@@ -313,6 +278,18 @@ void process_free(struct process *p)
 	free(p->environ_text);
 	free(p->environment);
 	free(p);
+}
+
+const char *process_variable(const char *const *environment,
+			     const char *name)
+{
+	size_t len = strlen(name);
+
+	for (; environment && *environment; environment++)
+		if (!strncmp(*environment, name, len) &&
+		    (*environment)[len] == '=')
+			return *environment + len + 1;
+	return NULL;
 }
 
 const struct mapped *process_find(const struct process *p, const char *part,

@@ -27,7 +27,7 @@ struct process {
 	long tracer;                    /* who ptraces it, 0: nobody */
 	uint64_t capabilities;          /* effective */
 	bool has_writer, has_flush;     /* threads of ours */
-	bool has_socket, has_control;
+	bool has_socket;
 	char writer_files[48];          /* "task/TID/fd" of the first */
 	bool has_gpu;                   /* /dev/nvidia* is open */
 	uint64_t gpus;                  /* bit N: /dev/nvidiaN is, N < 64 */
@@ -47,6 +47,11 @@ void process_free(struct process *p);
 /* The first mapped file from `from` on whose path holds `part`; NULL. */
 const struct mapped *process_find(const struct process *p, const char *part,
 				  const struct mapped *from);
+
+/* The value of a variable; `environment`, which ends with NULL, may be NULL.
+ * NULL: it is not set. */
+const char *process_variable(const char *const *environment,
+			     const char *name);
 
 /* The path of a file that the writer has open, whose name matches a
  * shell pattern; false if there is none. */

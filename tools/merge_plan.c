@@ -5,14 +5,13 @@
 #include <string.h>
 
 #include "tools/merge.h"
+#include "tools/trace_rules.h"
 
 enum { LABEL_SIZE = 512 };
 
 static const int64_t second = 1000000000;
 /* A double holds no ns beyond (Perfetto reads times so). */
 static const int64_t exact_ns = 1ll << 53;
-/* 36 years between two files: one of the bases is broken. */
-static const int64_t max_shift_ns = 1ll << 60;
 
 /* ---- One base ---- */
 
@@ -22,7 +21,9 @@ static void shift_files(struct merge *m)
 		struct merge_file *f = &m->file[i];
 
 		f->shift_ns = f->base_ns < 0 ? 0 : f->base_ns - m->base_ns;
-		if (f->shift_ns > max_shift_ns || f->shift_ns < -max_shift_ns)
+		/* One of the two bases is broken. */
+		if (f->shift_ns > TRACE_SPAN_MAX ||
+		    f->shift_ns < -TRACE_SPAN_MAX)
 			f->shift_ns = 0;
 	}
 }

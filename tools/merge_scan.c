@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/merge.h"
+#include "tools/trace_rules.h"
 
 const enum trace_arg_key merge_id_args[MERGE_ID_ARGS] = {
 	ARG_CORRELATION, ARG_IN_CORRELATION, ARG_WAIT_CORRELATION,
@@ -149,12 +150,11 @@ static void note_time(struct merge_file *f, const struct trace_event *ev)
 {
 	int64_t ts, dur = 0;
 
-	/* 36 years: durations beyond are broken, sums could wrap */
 	if (!trace_time(ev, EV_TS, &ts))
 		return;
-	if (!trace_time(ev, EV_DUR, &dur) || dur > 1ll << 60)
+	if (!trace_time(ev, EV_DUR, &dur) || dur > TRACE_SPAN_MAX)
 		dur = 0;
-	if (ts > (1ll << 61))
+	if (ts > TRACE_TS_MAX)
 		return;
 	f->first_ns = ts < f->first_ns ? ts : f->first_ns;
 	f->last_ns = ts + dur > f->last_ns ? ts + dur : f->last_ns;
@@ -318,7 +318,7 @@ static void add_facts(struct merge *m, struct merge_file *f,
 	struct json_value host = jsonval_member(own, "host"), v;
 
 	if (!jsonval_int(trace_header(t, HEADER_BASE), &f->base_ns) ||
-	    f->base_ns > 1ll << 61)
+	    f->base_ns > TRACE_TS_MAX)
 		f->base_ns = -1;
 	v = jsonval_member(&info, "rank");
 	if (!jsonval_int(&v, &f->rank) || f->rank < 0)
@@ -335,15 +335,6 @@ static void add_facts(struct merge *m, struct merge_file *f,
 		f->host = intern_value(&m->names, &host);
 	add_losses(m, own);
 	add_devices(m, trace_header(t, HEADER_DEVICES));
-}
-
-static int refuse(const struct trace *t, struct trace_problem *problem)
-{
-	problem->has_offset = true;
-	problem->offset = trace_shape(t)->size;
-	snprintf(problem->text, sizeof(problem->text),
-		 "the end, and no traceEvents: this is no trace");
-	return -EBADMSG;
 }
 
 static int out_of(struct trace_problem *problem, const char *what)
@@ -373,8 +364,8 @@ static int scan_events(struct merge *m, uint16_t file, struct trace *t,
 		return more;
 	if (more && !m->no_memory)
 		return out_of(problem, "more than a million lanes");
-	if (!trace_shape(t)->has_events && !m->no_memory)
-		return refuse(t, problem);
+	if (!m->no_memory && trace_need_events(t, problem))
+		return -EBADMSG;
 	add_facts(m, &m->file[file], t);
 	return m->no_memory ? out_of(problem, "out of memory") : 0;
 }

@@ -12,10 +12,6 @@ _Static_assert(sizeof(struct model_work) <= 48, "one event, 48 bytes");
 _Static_assert(sizeof(struct model_call) <= 48, "one event, 48 bytes");
 _Static_assert(sizeof(struct model_range) <= 48, "one event, 48 bytes");
 
-/* Far from the ends of 64 bits, so that no sum or difference wraps: as in
- * report.c. */
-static const int64_t max_ts_ns = 1ll << 61, max_span_ns = 1ll << 60;
-
 void model_init(struct model *m)
 {
 	memset(m, 0, sizeof(*m));
@@ -282,8 +278,7 @@ static bool event_times(const struct model *m, const struct trace_event *ev,
 {
 	int64_t ts, dur;
 
-	if (!trace_time(ev, EV_TS, &ts) || !trace_time(ev, EV_DUR, &dur) ||
-	    ts > max_ts_ns || dur > max_span_ns)
+	if (!trace_slice_times(ev, &ts, &dur))
 		return false;
 	*start = ts + m->shift_ns;
 	*end = *start + dur;
@@ -327,23 +322,6 @@ static void add_metadata(struct model *m, const struct trace_event *ev)
 	lane = event_lane(m, ev);
 	if (lane != MODEL_NONE)
 		m->lane[lane].name = value_name(m, name);
-}
-
-/* Files of one run may count from different bases. */
-static void align(struct model *m, const struct trace *t)
-{
-	int64_t base, shift;
-
-	m->shift_ns = 0;
-	if (!jsonval_int(trace_header(t, HEADER_BASE), &base) || base < 0)
-		return;
-	if (!m->has_base) {
-		m->has_base = true;
-		m->base_ns = base;
-	}
-	shift = base - m->base_ns;
-	if (shift <= max_span_ns && shift >= -max_span_ns)
-		m->shift_ns = shift;
 }
 
 static uint32_t member_name(struct model *m, const struct json_value *of,
@@ -405,15 +383,6 @@ static void add_header(struct model *m, const struct trace *t,
 	}
 }
 
-static int no_events(const struct trace *t, struct trace_problem *problem)
-{
-	problem->has_offset = true;
-	problem->offset = trace_shape(t)->size;
-	snprintf(problem->text, sizeof(problem->text),
-		 "the end, and no traceEvents: this is no trace");
-	return -EBADMSG;
-}
-
 int model_add_file(struct model *m, const char *path,
 		   struct trace_problem *problem)
 {
@@ -427,7 +396,7 @@ int model_add_file(struct model *m, const char *path,
 	trace_on_member(t, m->member_fn, m->member_arg);
 	while ((more = trace_next(t, &ev)) > 0 && !m->no_memory) {
 		if (first)
-			align(m, t);
+			m->shift_ns = trace_shift(&m->base, t);
 		first = false;
 		m->nr_events++;
 		if (ev.ph == 'X')
@@ -436,8 +405,8 @@ int model_add_file(struct model *m, const char *path,
 			add_metadata(m, &ev);
 	}
 	*problem = *trace_problem(t);
-	if (!more && !trace_shape(t)->has_events)
-		more = no_events(t, problem);
+	if (!more)
+		more = trace_need_events(t, problem);
 	if (!more)
 		add_header(m, t, path);
 	if (more >= 0 && m->no_memory) {

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "tools/intern.h"
-#include "tools/trace.h"
+#include "tools/trace_rules.h"
 #include "tools/vec.h"
 
 /*
@@ -29,7 +29,7 @@
  *      call    by (lane, start)        lane[l].first_call .. + nr_calls
  *      range   by (lane, start, longest first), likewise
  *
- * Times are ns from the base of the first file (base_ns of the files' clock);
+ * Times are ns from the base of the first file (base.ns of the files' clock);
  * several files are aligned by their baseTimeNanoseconds.  Devices, streams
  * and lanes are told apart by file, and by process in it: two ranks' GPU 0 are
  * two devices, also in a merged trace.  What
@@ -123,8 +123,8 @@ struct model {
 	       nr_streams, cap_streams, nr_devices, cap_devices, nr_lanes,
 	       cap_lanes, nr_files, cap_files;
 	struct pairs devices, streams, processes, lanes;
-	bool has_base;
-	int64_t base_ns, shift_ns;
+	struct trace_base base;         /* of the first file */
+	int64_t shift_ns;
 	int64_t first_ns, last_ns;      /* of all slices */
 	uint64_t nr_events, nr_bad_times;
 	bool no_memory;

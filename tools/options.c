@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/gputrace.h"
+
 int options_usage(const struct options *o, const char *format, ...)
 {
 	va_list args;
@@ -160,4 +162,20 @@ long options_number(const char *text, long max)
 	long n = strtol(text, &end, 10);
 
 	return *text < '0' || *text > '9' || *end || n > max ? -1 : n;
+}
+
+long *options_pids(const struct options *o, int *status)
+{
+	long *pids = calloc((size_t)o->nr_operands + 1, sizeof(*pids));
+
+	*status = pids ? STATUS_DONE : complain("out of memory");
+	for (int i = 0; pids && i < o->nr_operands; i++) {
+		pids[i] = options_number(o->argv[i + 1], OPTIONS_PID_MAX);
+		if (pids[i] > 0)
+			continue;
+		*status = options_usage(o, "not a PID: %s", o->argv[i + 1]);
+		free(pids);
+		pids = NULL;
+	}
+	return pids;
 }

@@ -54,4 +54,10 @@ int options_usage(const struct options *o, const char *format, ...)
 /* A whole number in a range; returns -1 if the text is none. */
 long options_number(const char *text, long max);
 
+enum { OPTIONS_PID_MAX = 4194304 };     /* Linux's largest, 2^22 */
+
+/* The operands as PIDs, to be freed.  NULL: memory has ended, or one is none;
+ * both are said, *status is the exit status. */
+long *options_pids(const struct options *o, int *status);
+
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/plain.h"
 
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +18,20 @@ static bool turns_text(const char *at, unsigned len)
 		 (b[1] == 0x81 && b[2] >= 0xa6 && b[2] <= 0xa9));
 }
 
+/* U+0080 to U+009F steer terminals as well. */
+static bool is_control(const char *at, unsigned len)
+{
+	unsigned char c = *at;
+
+	return c < 0x20 || c == 0x7f ||
+		(len == 2 && c == 0xc2 && (unsigned char)at[1] < 0xa0);
+}
+
+bool plain_is(const char *at, unsigned len)
+{
+	return len && !is_control(at, len) && !turns_text(at, len);
+}
+
 void plain_make(char *text, size_t size)
 {
 	char *copy = strdup(text);
@@ -27,8 +40,7 @@ void plain_make(char *text, size_t size)
 	while (at < len && out + 5 < size) {
 		unsigned n = utf8_char(copy + at, len - at);
 
-		if (n && !((unsigned char)copy[at] < 0x20 ||
-			   copy[at] == 0x7f || turns_text(copy + at, n))) {
+		if (plain_is(copy + at, n)) {
 			memcpy(text + out, copy + at, n);
 			out += n;
 			at += n;

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_TOOLS_PLAIN_H
 #define GPUTRACE_TOOLS_PLAIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /*
@@ -11,5 +12,9 @@
  * Cut where `size`, the room at `text`, does not hold it.
  */
 void plain_make(char *text, size_t size);
+
+/* Is this character fit for a terminal?  len: its length, of utf8_char();
+ * 0 is none. */
+bool plain_is(const char *at, unsigned len);
 
 #endif

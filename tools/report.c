@@ -8,11 +8,6 @@
 
 #include "tools/jsonval.h"
 
-/* Times stay far from the ends of 64 bits, so that no sum or difference wraps.
- * A ts may be absolute (1.8e18 ns since 1970 is below 2^61); a duration or the
- * distance of two bases is below 2^60 ns, 36 years. */
-static const int64_t max_ts_ns = 1ll << 61, max_span_ns = 1ll << 60;
-
 void report_init(struct report *r)
 {
 	memset(r, 0, sizeof(*r));
@@ -271,8 +266,7 @@ static bool event_times(const struct report *r, const struct trace_event *ev,
 {
 	int64_t ts, dur;
 
-	if (!trace_time(ev, EV_TS, &ts) || !trace_time(ev, EV_DUR, &dur) ||
-	    ts > max_ts_ns || dur > max_span_ns)
+	if (!trace_slice_times(ev, &ts, &dur))
 		return false;
 	*start = ts + r->shift_ns;
 	*end = *start + dur;
@@ -363,23 +357,6 @@ static void add_losses(struct report *r, const struct json_value *gputrace)
 				 intern_text(&r->names, "other", 5), n);
 }
 
-/* Files of one run may count from different bases. */
-static void align(struct report *r, const struct trace *t)
-{
-	int64_t base, shift;
-
-	r->shift_ns = 0;
-	if (!jsonval_int(trace_header(t, HEADER_BASE), &base) || base < 0)
-		return;
-	if (!r->has_base) {
-		r->has_base = true;
-		r->base_ns = base;
-	}
-	shift = base - r->base_ns;
-	if (shift <= max_span_ns && shift >= -max_span_ns)
-		r->shift_ns = shift;
-}
-
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem)
 {
@@ -392,7 +369,7 @@ int report_add_file(struct report *r, const char *path,
 		return -EIO;
 	while ((more = trace_next(t, &ev)) > 0 && !r->no_memory) {
 		if (first)
-			align(r, t);
+			r->shift_ns = trace_shift(&r->base, t);
 		first = false;
 		r->nr_events++;
 		if (ev.ph == 'X')
@@ -401,13 +378,8 @@ int report_add_file(struct report *r, const char *path,
 			add_metadata(r, &ev);
 	}
 	*problem = *trace_problem(t);
-	if (!more && !trace_shape(t)->has_events) {
-		problem->has_offset = true;
-		problem->offset = trace_shape(t)->size;
-		snprintf(problem->text, sizeof(problem->text),
-			 "the end, and no traceEvents: this is no trace");
-		more = -EBADMSG;
-	}
+	if (!more)
+		more = trace_need_events(t, problem);
 	if (!more)
 		add_losses(r, trace_header(t, HEADER_GPUTRACE));
 	if (more >= 0 && r->no_memory) {

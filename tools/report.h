@@ -8,7 +8,7 @@
 
 #include "tools/intern.h"
 #include "tools/stats.h"
-#include "tools/trace.h"
+#include "tools/trace_rules.h"
 #include "tools/vec.h"
 
 /*
@@ -93,8 +93,8 @@ struct report {
 	       cap_losses;
 	struct pairs devices, processes, lanes;
 	uint16_t file;          /* of the events being added */
-	bool has_base;
-	int64_t base_ns, shift_ns;
+	struct trace_base base;
+	int64_t shift_ns;
 	int64_t first_ns, last_ns;
 	uint64_t nr_events, nr_bad_times;
 	bool no_memory;         /* something is missing: results are void */

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "tools/plain.h"
 #include "tools/utf8.h"
 
 enum {
@@ -66,15 +67,6 @@ static void format_number(char *to, size_t size, enum table_format format,
 	}
 }
 
-/* U+0080 to U+009F steer terminals as well. */
-static bool is_control(const char *p, unsigned len)
-{
-	unsigned char c = *p;
-
-	return c < 0x20 || c == 0x7f ||
-		(len == 2 && c == 0xc2 && (unsigned char)p[1] < 0xa0);
-}
-
 /* Prints at most `most` characters of a text; to == NULL only counts them. */
 static unsigned print_text(FILE *to, const char *text, unsigned most)
 {
@@ -83,12 +75,11 @@ static unsigned print_text(FILE *to, const char *text, unsigned most)
 
 	for (; left; text += len, left -= len) {
 		len = utf8_char(text, left);
-		len = len ? len : 1;
-		if (is_control(text, len)) {
+		if (!plain_is(text, len)) {
+			len = 1;
 			shown += 4;
 			if (to && shown <= most)
-				fprintf(to, "\\x%02x",
-					(unsigned char)text[len - 1]);
+				fprintf(to, "\\x%02x", (unsigned char)*text);
 			continue;
 		}
 		if (++shown >= most && left > len) {

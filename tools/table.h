@@ -9,7 +9,8 @@
 
 /*
  * Results on stdout, in one of three forms.  This is the only place that
- * prints tables, CSV or JSON:
+ * prints tables and CSV; JSON of another shape is printed by doctor and
+ * diagnose themselves:
  *
  *      table_begin()
  *      table_facts()   one block of single values, as often as wanted

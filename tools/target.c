@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "inject/protocol.h"
 #include "tools/doctor_process.h"
 #include "tools/plain.h"
 
@@ -64,12 +65,7 @@ void target_gpus(const struct target *t, char *text, size_t size)
 
 static const char *variable(const struct process *p, const char *name)
 {
-	size_t len = strlen(name);
-
-	for (const char **e = p->environment; e && *e; e++)
-		if (!strncmp(*e, name, len) && (*e)[len] == '=')
-			return *e + len + 1;
-	return NULL;
+	return process_variable(p->environment, name);
 }
 
 static char *slurp(const struct look *machine, const struct process *p,
@@ -169,11 +165,12 @@ static void name_socket(const struct look *machine, const struct process *p,
 	const char *tmp = variable(p, "TMPDIR");
 
 	if (!tmp || *tmp != '/')
-		tmp = "/tmp";
+		tmp = PROTOCOL_TMP;
 	if ((size_t)snprintf(t->socket, sizeof(t->socket),
-			     "%s%s/root%s/gputrace-%ld/%ld-%llu.sock",
-			     machine->path, p->folder, tmp, t->inner_uid,
-			     t->inner_pid, (unsigned long long)t->started) >=
+			     "%s%s/root%s/" PROTOCOL_FOLDER "/"
+			     PROTOCOL_SOCKET, machine->path, p->folder, tmp,
+			     (unsigned long)t->inner_uid, t->inner_pid,
+			     (unsigned long long)t->started) >=
 	    sizeof(t->socket))
 		t->socket[0] = '\0';
 }
@@ -184,7 +181,7 @@ static enum target_state guess_state(const struct process *p,
 				     const struct target *t)
 {
 	const char *start = variable(p, "GPUTRACE_START");
-	bool is_ours = p->has_writer || p->has_socket || p->has_control;
+	bool is_ours = p->has_writer || p->has_socket;
 
 	if (p->state == 'T' || p->state == 't')
 		return STATE_STOPPED;
