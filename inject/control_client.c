@@ -21,13 +21,12 @@
 /* The worker takes over so long before, and meets the moment itself. */
 #define BEFORE_NS (20 * NS_PER_MS)
 
-enum stage { IDLE, UNTIL_AT, PREPARING, WORKING, WAITING };
+enum stage { IDLE, UNTIL_AT, WORKING, WAITING };
 
 static struct client {
 	struct peer peer;
 	enum stage stage;
 	uint32_t window;        /* that it waits for */
-	uint64_t until_ns;      /* PREPARING no longer than that */
 	uint32_t unheard;       /* whose start it has not been told of yet */
 	uint32_t owned;         /* to be closed when it goes; 0: none */
 } clients[CLIENTS_MAX];
@@ -128,7 +127,7 @@ static void drop(struct client *client)
 	if (client->peer.fd < 0)
 		return;
 	peer_close(&client->peer);
-	if (client->stage == UNTIL_AT || client->stage == PREPARING)
+	if (client->stage == UNTIL_AT)
 		work_close(work);
 	else if (client->stage == WORKING)
 		work_cancel(work);
@@ -148,7 +147,6 @@ static bool take_descriptor(struct client *client, bool is_wanted)
 	const char *why;
 
 	work->code = NULL;
-	work->is_targeted = false;
 	work->fd = peer_take_passed(&client->peer);
 	why = is_wanted ? peer_unfit(work->fd) : work->fd >= 0 ?
 		"a descriptor came without fd=1" : NULL;
@@ -159,27 +157,18 @@ static bool take_descriptor(struct client *client, bool is_wanted)
 	return false;
 }
 
-/* Hands its descriptor to the writer, then the rest to the worker. */
-static void prepare_start(struct client *client, uint64_t now_ns)
+/* Opens its descriptor, and hands all to the worker. */
+static void prepare_start(struct client *client)
 {
 	struct work *work = work_of(client);
-	int error = work->fd < 0 ? 0 : work_set_target(work);
 
-	if (error == -EBUSY && now_ns < client->until_ns) {
-		client->stage = PREPARING;
-		return;
-	}
-	if (!error) {
+	if (work->fd < 0 || !work_open_target(work)) {
 		give_to_worker(client);
 		return;
 	}
 	client->stage = IDLE;
 	work_close(work);
-	if (error == -EBUSY)
-		answer_error(client, PROTOCOL_BUSY, "the window before is "
-			     "still being written");
-	else
-		answer_error(client, work->code, work->why);
+	answer_error(client, work->code, work->why);
 }
 
 static void begin_start(struct client *client)
@@ -195,12 +184,10 @@ static void begin_start(struct client *client)
 			     "day away (nanoseconds since 1970 are meant)");
 		return;
 	}
-	client->until_ns = (work->at_ns ? work->at_ns : clock_now_ns()) +
-		PEER_PATIENCE_NS;
 	if (work->at_ns > clock_now_ns() + BEFORE_NS)
 		client->stage = UNTIL_AT;
 	else
-		prepare_start(client, clock_now_ns());
+		prepare_start(client);
 }
 
 static void begin_wait(struct client *client)
@@ -302,9 +289,7 @@ static void look_at_wait(struct client *client, uint64_t now_ns)
 
 	if (client->stage == UNTIL_AT &&
 	    now_ns + BEFORE_NS >= work_of(client)->at_ns)
-		prepare_start(client, now_ns);
-	else if (client->stage == PREPARING)
-		prepare_start(client, now_ns);
+		prepare_start(client);
 	if (client->stage != WAITING)
 		return;
 	memset(&result, 0, sizeof result);
@@ -396,7 +381,7 @@ static uint64_t due_ns(const struct client *client, uint64_t now_ns)
 	const struct work *work = work_of(client);
 
 	if (atomic_load(&work->state) != WORK_FREE ||
-	    client->stage == WAITING || client->stage == PREPARING)
+	    client->stage == WAITING)
 		return now_ns + LOOK_MS * NS_PER_MS;
 	if (client->peer.fd < 0)
 		return UINT64_MAX;
@@ -432,6 +417,7 @@ static struct client *idlest(void)
 
 	for (int i = 0; i < CLIENTS_MAX; i++)
 		if (clients[i].stage == IDLE && !clients[i].owned &&
+		    !clients[i].unheard &&
 		    atomic_load(&works[i].state) == WORK_FREE &&
 		    (!found || clients[i].peer.active_ns <
 		     found->peer.active_ns))

@@ -11,8 +11,8 @@ struct pollfd;
  * The clients of the control socket.  Each has one command under way at most;
  * what it sends meanwhile stays in its buffer, then in the socket's.
  *
- *   IDLE --start--> PREPARING --> WORKING --done--> IDLE
- *    | \--at=--> UNTIL_AT --^     ^  \--of a stop--> WAITING --> IDLE
+ *   IDLE --start----------------> WORKING --done--> IDLE
+ *    | \--at=--> UNTIL_AT --------^  \--of a stop--> WAITING --> IDLE
  *    |\--stop, dump--------------/                     ^
  *    \---wait-----------------------------------------/
  *

@@ -21,7 +21,7 @@
 #define DUMP_NS UINT64_C(20000000000)
 
 /* A stop waits a second for work in flight, then its file is written. */
-#define SETTLE_NS UINT64_C(3000000000)
+#define SETTLE_NS UINT64_C(5000000000)
 
 /* An agreed moment further away than a day is a mistake in its unit. */
 #define AT_MAX_NS UINT64_C(86400000000000)
@@ -67,18 +67,6 @@ static bool find_path(struct work *work, struct writer_target *target)
 	return false;
 }
 
-static void say_busy(struct work *work, const struct capture_status *status)
-{
-	if (status->is_recorder)
-		fail(work, PROTOCOL_BUSY, "the flight recorder is running "
-		     "(GPUTRACE_RECORDER): gputrace dump writes it, gputrace "
-		     "stop ends it");
-	else
-		fail(work, PROTOCOL_BUSY, "already recording%s%s: gputrace "
-		     "stop ends that", status->path[0] ? ", into " : "",
-		     status->path);
-}
-
 static bool wait_until(const struct work *work)
 {
 	uint32_t seen;
@@ -106,7 +94,7 @@ static int open_window(struct work *work, const struct capture_request *request,
 		capture_status(status);
 		if ((error != -EBUSY && error != -EAGAIN) || status->is_open)
 			return error;
-		wait_change(&is_ending, 0, SETTLE_NS / 300);
+		wait_change(&is_ending, 0, SETTLE_NS / 500);
 	} while (clock_now_ns() < until_ns &&
 		 !atomic_load(&work->is_cancelled) &&
 		 !atomic_load(&is_ending));
@@ -124,7 +112,9 @@ static void start(struct work *work)
 
 	if (!find_path(work, &request.target))
 		return;
-	request.has_target = work->request.path[0];
+	if (work->target.opened)
+		request.target = work->target;
+	request.has_target = work->request.path[0] || work->target.opened;
 	if (!wait_until(work)) {
 		fail(work, PROTOCOL_FAILED, "the process is ending");
 		return;
@@ -134,6 +124,7 @@ static void start(struct work *work)
 		work->code = code_of(error);
 		return;
 	}
+	work->target.opened = NULL;     /* the writer's */
 	work->window = status.windows;
 	work->opened_ns = status.opened_ns;
 }
@@ -159,9 +150,9 @@ static void dump(struct work *work)
 	target.is_gz = work->request.is_gz;
 	error = capture_dump(&target, clock_now_ns() + DUMP_NS, &work->result,
 			     work->why, sizeof work->why);
-	if (!error)
+	if (work->result.has_descriptor)
 		work->fd = -1;
-	else
+	if (error)
 		work->code = code_of(error);
 }
 
@@ -250,40 +241,28 @@ int work_start_dumps(void)
 	return error;
 }
 
-int work_set_target(struct work *work)
+int work_open_target(struct work *work)
 {
-	static struct writer_target target;
-	struct capture_status status;
 	int error;
 
-	memset(&target, 0, sizeof target);
-	target.fd = work->fd;
-	target.is_gz = work->request.is_gz;
-	capture_status(&status);
+	work->target.fd = work->fd;
+	work->target.is_gz = work->request.is_gz;
+	error = writer_open_target(&work->target);
 	work->code = NULL;
-	if (status.is_open) {
-		say_busy(work, &status);
-		return -EALREADY;
-	}
-	error = writer_set_target(&target);
-	work->is_targeted = !error;
-	if (error && error != -EBUSY)
+	if (error)
 		fail(work, PROTOCOL_FAILED, "the file cannot be used: %s",
-		     error == -ENOSYS ? "GPUTRACE_OUT is /dev/null" :
 		     strerror(-error));
+	else
+		work->fd = -1;          /* goes with the target */
 	return error;
 }
 
 void work_close(struct work *work)
 {
-	bool is_writers = work->is_targeted && !work->code;
-
-	if (work->is_targeted && work->code)
-		(void)writer_set_target(NULL);
-	if (work->fd >= 0 && !is_writers)
+	writer_close_target(&work->target);
+	if (work->fd >= 0)
 		close(work->fd);
 	work->fd = -1;
-	work->is_targeted = false;
 }
 
 bool work_set_moment(struct work *work)

@@ -36,7 +36,7 @@ struct work {
 	struct request request;
 	uint64_t at_ns;                 /* by clock.h; 0: now */
 	int fd;                         /* that came with it, or -1 */
-	bool is_targeted;               /* writer_set_target() has it */
+	struct writer_target target;    /* of a start: fd, opened */
 	/* The answer.  ABANDON: window is the one to close. */
 	const char *code;               /* NULL: done; or an error's */
 	uint32_t window;
@@ -51,13 +51,12 @@ int work_init(struct work *list, size_t nr);
 /* The one for dumps.  0 or -errno.  Context: the socket's thread, once. */
 int work_start_dumps(void);
 
-/* A window's descriptor, before its start is queued: 0; -EBUSY: try again, the
- * window before is still being written; another -errno.
- * Context: the socket's thread. */
-int work_set_target(struct work *work);
+/* Opens a window's descriptor, before its start is queued: 0, or -errno with
+ * the answer.  Context: the socket's thread. */
+int work_open_target(struct work *work);
 
-/* After all that was done, and before it is queued for good: the descriptor is
- * the writer's, or closed.  Context: the socket's thread. */
+/* After all that was done, and where it is not queued: a descriptor that the
+ * writer has not taken is closed.  Context: the socket's thread. */
 void work_close(struct work *work);
 
 /* at_ns from what the request says, by our clock, which knows no steps.  False:

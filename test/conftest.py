@@ -2,11 +2,18 @@
 """Fixtures for every test: the command, and the independent checker."""
 import json
 import os
+import signal
 import subprocess
 import sys
 
 import pytest
 from tracing import BUILD, JUDGE, ROOT
+
+# Behind nohup, or in the background of a shell, these come ignored, and the
+# programs of the tests would inherit that.
+for number in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, signal.SIG_DFL)
 
 DATA = [ROOT.parent / "shared" / "data", ROOT / "test" / "data"]
 

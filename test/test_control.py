@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The control socket and the commands that use it: start, stop, status,
 capture, dump of a running process."""
+import fcntl
 import json
 import os
 import signal
@@ -114,6 +115,27 @@ def test_only_one_window(server):
     assert server.ask("stop")["code"] == "idle"
 
 
+def test_two_windows_at_one_moment(server, tmp_path):
+    """One is whole, the other is told so; each descriptor is closed."""
+    before = quiet(server)
+    at = time.time_ns() + 100_000_000
+    with server.client() as one, server.client() as two:
+        for client, name in ((one, "one.json"), (two, "two.json")):
+            fd = new_file(tmp_path / name)
+            client.send(b"start fd=1 duration=50ms at=%d\n" % at, fd)
+            os.close(fd)
+        words = [one.receive(), two.receive()]
+        assert sorted(w["ok"] for w in words) == [False, True], words
+        won = words[1]["ok"]
+        done = (two if won else one).ask("wait window=%d" %
+                                         words[won]["window"])
+        assert words[not won]["code"] == "busy"
+    trace = check(tmp_path / ("two.json" if won else "one.json"))
+    assert len(trace.slices("kernel")) == done["kernels"] > 0
+    assert (tmp_path / ("one.json" if won else "two.json")).read_text() == ""
+    assert until(lambda: fds(server) == before)
+
+
 def test_who_goes_away(server, tmp_path):
     """Only a window that nobody can end any more is closed."""
     for line, stays in (("start fd=1", False), ("start", True),
@@ -196,13 +218,21 @@ def test_descriptors_that_are_no_file(server, tmp_path):
     assert (tmp_path / "f").read_text() == "mine"
 
 
-def fds(server):
-    """Descriptors of the socket's thread."""
+def descriptors(server):
+    """Those of the socket's thread."""
     for task in os.scandir("/proc/%d/task" % server.pid):
         with open(task.path + "/comm", encoding="ascii") as file:
             if file.read().strip() == "gputrace-socket":
-                return len(os.listdir(task.path + "/fd"))
-    return None
+                return list(os.scandir(task.path + "/fd"))
+    return []
+
+
+def fds(server):
+    return len(descriptors(server))
+
+
+def files(server):
+    return " ".join(os.readlink(fd.path) for fd in descriptors(server))
 
 
 def quiet(server):
@@ -555,6 +585,22 @@ def test_start_and_stop(server, tmp_path, gputrace):
     assert done.status == 3 and "no window is open" in done.err
 
 
+def test_stop_into_its_own_folder(tmp_path, gputrace):
+    """The file is there already; another in its place would end all."""
+    with Server(tmp_path) as server:
+        for _ in range(2):
+            assert server.ask("start")["ok"]
+            assert until(lambda: server.ask("status")["kernels"] > 3)
+            done = gputrace("stop", server.pid, "-o", tmp_path)
+            assert done.out in ("%s/t.json\n" % tmp_path,
+                                "%s//t.json\n" % tmp_path), done.err
+        done = gputrace("dump", server.pid, "-o", tmp_path / "t.json")
+        assert done.status == 0, done.err
+        assert server.ask("start")["ok"]
+        err = server.end()[1]
+    assert err == "" and check(tmp_path / "t.json").slices("kernel")
+
+
 @pytest.mark.parametrize("name", ["c.json", "c.json.gz"])
 def test_capture(server, tmp_path, gputrace, name):
     path = tmp_path / name
@@ -564,6 +610,18 @@ def test_capture(server, tmp_path, gputrace, name):
     trace = check(path)
     assert trace.slices("kernel") and trace.ranges("step")
     assert [p.name for p in tmp_path.iterdir()] == [name]
+
+
+def test_capture_into_a_link(server, tmp_path, gputrace):
+    """The file that it names is written, the link stays."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "real.json").write_text("old")
+    link = tmp_path / "link.json"
+    link.symlink_to("there/real.json")
+    done = gputrace("capture", server.pid, "-d", "50ms", "-o", link)
+    assert (done.status, done.out) == (0, "%s\n" % link), done.err
+    assert link.is_symlink()
+    assert check(tmp_path / "there" / "real.json").slices("kernel")
 
 
 def test_capture_interrupted(server, tmp_path):
@@ -648,6 +706,32 @@ def test_dump_of_the_recorder(tmp_path, gputrace):
         assert gputrace("stop", server.pid).status == 0
 
 
+def test_dump_after_a_stop(tmp_path):
+    """What the dump itself forgets is not missed: the file is whole."""
+    with Server(tmp_path, "--seconds", 600, "--kernels", 50, "--kernel-us",
+                20, "--sync-ms", 1, GPUTRACE_START="now",
+                GPUTRACE_RECORDER=1) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 8000)
+        assert server.ask("stop")["ok"]
+        time.sleep(0.6)
+        done = server.ask("dump path=d.json")
+    assert done["kernels"] == len(check(tmp_path / "d.json").slices("kernel"))
+
+
+@pytest.mark.parametrize("recorder,code", [({}, None), (
+    {"GPUTRACE_RECORDER": 5}, "failed")])
+def test_dumps_keep_no_descriptor(tmp_path, recorder, code):
+    """Neither one that is not used, nor one that cannot be written."""
+    fd = os.memfd_create("full", os.MFD_ALLOW_SEALING)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_GROW)
+    with Server(tmp_path, GPUTRACE_START="now", **recorder) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 10)
+        for _ in range(3):
+            assert server.ask("dump fd=1", fd).get("code") == code
+        assert until(lambda: "/memfd:full" not in files(server))
+    os.close(fd)
+
+
 def test_dump_of_a_program_that_hangs(tmp_path, gputrace):
     """What it hangs on is named, with its thread and range."""
     with Server(tmp_path, "--kernels", 3, "--sync-ms", 600000,
@@ -673,6 +757,7 @@ def test_commands_that_cannot(server, tmp_path, gputrace):
         (("capture", server.pid, "-o", "/nowhere/x.json"), 3, "/nowhere"),
         (("capture", server.pid, "-o", tmp_path), 3, "not a file"),
         (("capture", server.pid, "-o", "/dev/null"), 3, "not a file"),
+        (("capture", server.pid, "-o", ""), 3, "not a file"),
         (("capture", server.pid, "-d", "long"), 2, "long"),
         (("capture",), 2, "PID"), (("start", "x"), 2, "x"),
         (("start", server.pid, "--at", "soon"), 2, "soon"),

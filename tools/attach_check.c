@@ -80,13 +80,23 @@ static long ptrace_scope(void)
 			 sizeof(text)) > 0 ? strtol(text, NULL, 10) : 0;
 }
 
+static int refuse_tracer(struct attach *a, long pid, long tracer)
+{
+	return attach_refuse(a, "pid %ld is traced by pid %ld (gdb, strace, "
+		"another attach): only one can; end that first", pid, tracer);
+}
+
 int attach_denied(struct attach *a, long pid)
 {
-	long scope = ptrace_scope(), uid = -1;
+	long scope = ptrace_scope(), uid = -1, tracer = 0;
 	char status[PROC_STATUS_SIZE];
 
-	if (read_status(pid, status))
+	if (read_status(pid, status)) {
 		uid = proc_status_number(status, "Uid", 0);
+		tracer = proc_status_number(status, "TracerPid", 0);
+	}
+	if (tracer > 0)
+		return refuse_tracer(a, pid, tracer);
 	if (scope >= 3)
 		return attach_refuse(a, "pid %ld: kernel.yama.ptrace_scope is "
 			"%ld, which forbids ptrace until the machine restarts "
@@ -135,9 +145,7 @@ static int check_state(struct attach *a)
 	const struct process *p = a->process;
 
 	if (p->tracer)
-		return attach_refuse(a, "pid %ld is traced by pid %ld (gdb, "
-			"strace): only one can; end that first", p->pid,
-			p->tracer);
+		return refuse_tracer(a, p->pid, p->tracer);
 	if (p->state == 'T')
 		return attach_refuse(a, "pid %ld is stopped: kill -CONT %ld "
 			"first", p->pid, p->pid);

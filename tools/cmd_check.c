@@ -268,8 +268,7 @@ int cmd_check(int argc, char **argv)
 		quiet |= option == OPT_QUIET;
 	}
 	if (!good)
-		return options_usage(&o, "--%s: not possible: %s",
-				     specs[option].name, o.value);
+		return options_bad_value(&o, option);
 	status = options_status(&o, option, "FILE");
 	if (status >= 0)
 		return status;

@@ -143,8 +143,7 @@ int cmd_diagnose(int argc, char **argv)
 
 	while ((option = options_next(&o)) >= 0)
 		if (!set_option(&c, &d.limits, option, o.value))
-			return options_usage(&o, "--%s: not possible: %s",
-					     specs[option].name, o.value);
+			return options_bad_value(&o, option);
 	status = options_status(&o, option, "FILE");
 	if (status >= 0)
 		return status;

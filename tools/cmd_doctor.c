@@ -201,8 +201,7 @@ int cmd_doctor(int argc, char **argv)
 		else if (!strcmp(o.value, "json") || !strcmp(o.value, "text"))
 			json = *o.value == 'j';
 		else
-			return options_usage(&o, "--format: not possible: %s",
-					     o.value);
+			return options_bad_value(&o, option);
 	}
 	status = options_status(&o, option, NULL);
 	if (status >= 0)

@@ -102,8 +102,7 @@ int cmd_status(int argc, char **argv)
 	while ((option = options_next(&o)) >= 0) {
 		format = option == OPT_FORMAT ? table_format(o.value) : 0;
 		if (format < 0)
-			return options_usage(&o, "--format: not possible: %s",
-					     o.value);
+			return options_bad_value(&o, option);
 		if (option == OPT_FORMAT)
 			out.format = (enum table_format)format;
 		else if (option == OPT_ALL)

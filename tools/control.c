@@ -121,8 +121,13 @@ int control_open(struct control *c, const struct look *machine,
 		snprintf(why, why_size, "pid %ld: %s", t->pid, reason(error));
 		return error;
 	}
-	if (is_answered_by(c->fd, t->pid))
-		return control_send(c, PROTOCOL_HELLO, -1);
+	if (is_answered_by(c->fd, t->pid)) {
+		error = control_send(c, PROTOCOL_HELLO, -1);
+		if (error)
+			snprintf(why, why_size, "pid %ld: %s", t->pid,
+				 strerror(-error));
+		return error;
+	}
 	snprintf(why, why_size, "pid %ld: another process answers at %s",
 		 t->pid, t->socket);
 	control_close(c);
@@ -168,6 +173,9 @@ int control_send(struct control *c, const char *line, int passed)
 		return -ENAMETOOLONG;
 	while (at < len) {
 		n = send_some(c->fd, whole + at, (size_t)(len - at), passed);
+		/* Who is turned away can still read why. */
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
+			return 0;
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0) {

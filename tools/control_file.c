@@ -40,6 +40,7 @@ bool control_name(const char *pattern, const struct target *t, char *path,
 	char value[128];
 	size_t at = 0, len;
 
+	*path = '\0';
 	for (; *pattern; pattern++) {
 		value[0] = *pattern;
 		value[1] = '\0';
@@ -52,7 +53,7 @@ bool control_name(const char *pattern, const struct target *t, char *path,
 		memcpy(path + at, value, len + 1);
 		at += len;
 	}
-	return at > 0;
+	return true;
 }
 
 bool control_name_is_shared(const char *pattern)
@@ -113,6 +114,15 @@ static void remove_inside(const struct look *root, const char *path)
 	close(fd);
 }
 
+/* The process writes on into it, and stops when another is in its place. */
+static bool is_in_place(const struct draft *d, const struct stat *st)
+{
+	struct stat there;
+
+	return !stat(d->real, &there) && there.st_dev == st->st_dev &&
+		there.st_ino == st->st_ino;
+}
+
 int control_fetch(const struct target *t, const char *path, struct draft *to,
 		  bool removes)
 {
@@ -124,7 +134,10 @@ int control_fetch(const struct target *t, const char *path, struct draft *to,
 		fd = *path == '/' ? look_open(&root, path, O_RDONLY |
 				O_NONBLOCK | O_NOCTTY | O_NOFOLLOW) : -EINVAL;
 	error = fd < 0 ? fd : fstat(fd, &st) ? -errno :
-		S_ISREG(st.st_mode) ? copy(fd, to->fd) : -EINVAL;
+		S_ISREG(st.st_mode) ? 0 : -EINVAL;
+	to->is_there = !error && is_in_place(to, &st);
+	if (!error && !to->is_there)
+		error = copy(fd, to->fd);
 	if (fd >= 0)
 		close(fd);
 	if (!error && removes)

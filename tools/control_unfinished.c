@@ -40,8 +40,7 @@ static void print_launch(const struct json_value *launch)
 	if (launch->type != JSON_OBJECT)
 		return;
 	print_text("  ", launch, "name");
-	fputs(": ", stderr);
-	print_text("thread ", launch, "thread");
+	print_text(": thread ", launch, "thread");
 	print_text(", range ", launch, "range");
 	if (number(launch, "stream", &stream) &&
 	    number(launch, "device", &device))

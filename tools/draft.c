@@ -18,50 +18,45 @@ static bool is_gz(const char *path)
 	return len > 3 && !strcmp(path + len - 3, ".gz");
 }
 
-/* As it was given, but for a link, whose file it is. */
-static int find_place(struct draft *d, const char *path)
+/* The file that is replaced: a link (/dev/stdout, too) is not put aside. */
+static const char *behind_links(const char *path, char real[PATH_MAX])
 {
 	struct stat st;
 
-	if (!stat(path, &st)) {
-		if (!S_ISREG(st.st_mode))
-			return -EINVAL;
-		if (!lstat(path, &st) && S_ISLNK(st.st_mode))
-			return realpath(path, d->path) ? 0 : -errno;
-	}
-	return (size_t)snprintf(d->path, sizeof(d->path), "%s", path) <
-		sizeof(d->path) ? 0 : -ENAMETOOLONG;
+	return !lstat(path, &st) && S_ISLNK(st.st_mode) &&
+		realpath(path, real) ? real : path;
+}
+
+static bool name_hidden(struct draft *d)
+{
+	const char *slash = strrchr(d->real, '/');
+	const char *name = slash ? slash + 1 : d->real;
+
+	return (size_t)snprintf(d->hidden, sizeof(d->hidden), "%.*s.%s.XXXXXX",
+				(int)(name - d->real), d->real, name) <
+		sizeof(d->hidden);
 }
 
 int draft_open(struct draft *d, const char *path)
 {
-	const char *slash, *name;
-	int error = find_place(d, path);
+	size_t len = strlen(path);
+	char real[PATH_MAX];
+	struct stat st;
 
 	d->fd = -1;
+	d->is_there = false;
 	d->is_gz = is_gz(path);
-	if (error)
-		return error;
-	slash = strrchr(d->path, '/');
-	name = slash ? slash + 1 : d->path;
-	if (!*name)
+	if (!len || path[len - 1] == '/' ||
+	    (!stat(path, &st) && !S_ISREG(st.st_mode)))
 		return -EINVAL;
-	if ((size_t)snprintf(d->hidden, sizeof(d->hidden), "%.*s.%s.XXXXXX",
-			     (int)(name - d->path), d->path, name) >=
-	    sizeof(d->hidden))
+	if (len >= sizeof(d->path))
+		return -ENAMETOOLONG;
+	memcpy(d->path, path, len + 1);
+	snprintf(d->real, sizeof(d->real), "%s", behind_links(path, real));
+	if (!name_hidden(d))
 		return -ENAMETOOLONG;
 	d->fd = mkostemp(d->hidden, O_CLOEXEC);
 	return d->fd < 0 ? -errno : 0;
-}
-
-int draft_keep(struct draft *d)
-{
-	int error = close(d->fd) ? -errno : 0;
-
-	d->fd = -1;
-	if (!error && rename(d->hidden, d->path))
-		error = -errno;
-	return error;
 }
 
 void draft_drop(struct draft *d)
@@ -71,6 +66,21 @@ void draft_drop(struct draft *d)
 	(void)unlink(d->hidden);
 	close(d->fd);
 	d->fd = -1;
+}
+
+int draft_keep(struct draft *d)
+{
+	int error;
+
+	if (d->is_there) {
+		draft_drop(d);
+		return 0;
+	}
+	error = close(d->fd) ? -errno : 0;
+	d->fd = -1;
+	if (!error && rename(d->hidden, d->real))
+		error = -errno;
+	return error;
 }
 
 bool draft_is_whole(const struct draft *d)

@@ -17,7 +17,9 @@
 struct draft {
 	int fd;                         /* open for reading and writing; -1 */
 	bool is_gz;                     /* the name ends in .gz */
-	char path[PATH_MAX], hidden[PATH_MAX];
+	bool is_there;                  /* path is the file that was fetched */
+	char path[PATH_MAX];            /* as it was given */
+	char real[PATH_MAX], hidden[PATH_MAX];
 };
 
 /* 0 or -errno, then it is closed; -EINVAL: there is something at the path that

@@ -20,6 +20,18 @@ int options_usage(const struct options *o, const char *format, ...)
 	return 2;
 }
 
+int options_bad_value(const struct options *o, int option)
+{
+	const struct option_spec *s = &o->specs[option];
+	char help[256];
+
+	snprintf(help, sizeof(help), "%s", s->help);
+	for (char *at = help; (at = strchr(at, '\n')); )
+		*at = ' ';
+	return options_usage(o, "--%s '%s' is not possible; --%s %s: %s",
+			     s->name, o->value, s->name, s->value, help);
+}
+
 static void print_option(const struct option_spec *s)
 {
 	const char *at = s->help, *end;

@@ -51,6 +51,9 @@ int options_status(const struct options *o, int option, const char *operand);
 int options_usage(const struct options *o, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
+/* The same for a value that `option` cannot have, with what --help says. */
+int options_bad_value(const struct options *o, int option);
+
 /* A whole number in a range; returns -1 if the text is none. */
 long options_number(const char *text, long max);
 

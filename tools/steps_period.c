@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/steps.h"
 
@@ -88,15 +89,31 @@ static size_t common_distance(struct piece *piece, size_t nr,
 	return best;
 }
 
-/* How many elements of the second half differ from the one a period before;
- * more than half of the half: it is no period. */
-static size_t mismatches(const uint32_t *seq, size_t nr, size_t period)
+/* Half of the elements that would differ from the one a distance before if
+ * chance gave the order: more is no period.  `sorted` is room for nr. */
+static size_t half_of_chance(const uint32_t *seq, size_t nr, uint32_t *sorted)
+{
+	double alike = 0;
+	size_t run = 0;
+
+	memcpy(sorted, seq, nr * sizeof(*seq));
+	qsort(sorted, nr, sizeof(*sorted), by_number);
+	for (size_t i = 0; i < nr; i++) {
+		run = i && sorted[i] == sorted[i - 1] ? run + 1 : 1;
+		alike += 2 * run - 1;           /* run squared, by its steps */
+	}
+	return nr ? (nr - alike / nr) / 2 : 0;
+}
+
+/* How many elements of the second half differ from the one a period before. */
+static size_t mismatches(const uint32_t *seq, size_t nr, size_t period,
+			 size_t most)
 {
 	size_t bad = 0, from = nr / 2 > period ? nr / 2 : period;
 
 	for (size_t i = from; i < nr; i++)
 		bad += seq[i] != seq[i - period];
-	return bad * 2 > nr - from ? SIZE_MAX : bad;
+	return bad * nr > most * (nr - from) ? SIZE_MAX : bad;
 }
 
 size_t steps_period(const uint32_t *seq, size_t nr)
@@ -104,12 +121,13 @@ size_t steps_period(const uint32_t *seq, size_t nr)
 	struct piece *piece = malloc((nr + 1) * sizeof(*piece));
 	uint32_t *distance = malloc((nr + 1) * sizeof(*distance));
 	size_t period[NR_PIECES] = { 0 }, bad[NR_PIECES], best = SIZE_MAX;
-	size_t found = 0;
+	size_t found = 0, most;
 
 	if (!piece || !distance) {
 		found = SIZE_MAX;
 		goto out;
 	}
+	most = half_of_chance(seq, nr, distance);
 	for (int i = 0; i < NR_PIECES; i++) {
 		if (piece_length[i] * MIN_REPEATS > nr)
 			break;
@@ -120,7 +138,7 @@ size_t steps_period(const uint32_t *seq, size_t nr)
 			period[i] = 0;
 			continue;
 		}
-		bad[i] = mismatches(seq, nr, period[i]);
+		bad[i] = mismatches(seq, nr, period[i], most);
 		best = bad[i] < best ? bad[i] : best;
 	}
 	for (int i = 0; i < NR_PIECES && best != SIZE_MAX; i++)

@@ -133,12 +133,14 @@ static void go_on(struct trace *trace)
 static struct stretch choose(struct trace *trace, struct dump *dump)
 {
 	struct sink *recorder = trace->common.sink;
-	struct stretch gone = recorder_forgotten(recorder);
+	struct stretch gone;
 	uint64_t max = trace->options.max_size, size = dump->tail.len;
 	bool is_gz = sink_is_gz(dump->file.sink);
 	const struct segment *at;
 
+	/* It forgets once more, and much after a sleep. */
 	dump->at = recorder_read(recorder);
+	gone = recorder_forgotten(recorder);
 	for (at = dump->at; at; at = at->next) {
 		size += is_gz ? at->len : at->raw;
 		dump->result.events += at->stretch.tally.events;

@@ -14,6 +14,9 @@
 /* Windows that are remembered for those who ask late. */
 enum { RESULTS_KEPT = 64 };
 
+/* And dumps, for those who look when the next one is asked for already. */
+enum { DUMPS_KEPT = 4 };
+
 enum dump_state { DUMP_NONE, DUMP_ASKED, DUMP_TAKEN, DUMP_DONE };
 
 static struct {
@@ -26,20 +29,22 @@ static struct {
 	struct writer_target target;
 	struct sink *given, *plain;     /* its descriptor's; gz or not */
 	uint32_t target_n;
+	bool is_lent;                   /* opened by its owner */
 	/* One dump at a time. */
 	_Atomic uint32_t dump;          /* enum dump_state */
-	uint32_t dump_turn;             /* whose it is */
+	uint32_t dump_turn;             /* whose it is; the newest */
 	struct writer_target dump_target;
 	struct sink *dump_given, *dump_plain;
-	struct writer_result dumped;
+	struct writer_result dumped[DUMPS_KEPT];
 } requests = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 /* One that is taken back, or replaced: the descriptor stays its owner's. */
 static void drop_target(void)
 {
-	if (requests.given)
+	if (requests.given && !requests.is_lent) {
 		sink_fd_disown(requests.plain);
-	sink_close(requests.given);
+		sink_close(requests.given);
+	}
 	requests.given = NULL;
 	requests.target_n = 0;
 }
@@ -121,8 +126,9 @@ static int open_given(const struct writer_target *target, struct sink **plain,
 {
 	int error;
 
-	*plain = *given = NULL;
-	if (target->fd < 0)
+	*plain = target->plain;
+	*given = target->opened;
+	if (target->fd < 0 || target->opened)
 		return 0;
 	*plain = *given = sink_fd_create(target->fd, &error);
 	if (!*plain || !target->is_gz)
@@ -145,7 +151,20 @@ static int take_up(const struct writer_target *target, uint32_t epoch)
 		return error;
 	requests.target = *target;
 	requests.target_n = epoch / 2 + 1;
+	requests.is_lent = target->opened;
 	return 0;
+}
+
+int writer_open_target(struct writer_target *target)
+{
+	target->opened = target->plain = NULL;
+	return open_given(target, &target->plain, &target->opened);
+}
+
+void writer_close_target(struct writer_target *target)
+{
+	sink_close(target->opened);
+	target->opened = target->plain = NULL;
 }
 
 int writer_set_target(const struct writer_target *target)
@@ -258,7 +277,7 @@ bool requests_take_dump(struct writer_target *target, struct sink **given)
 void requests_dumped(const struct writer_result *result)
 {
 	pthread_mutex_lock(&requests.lock);
-	requests.dumped = *result;
+	requests.dumped[requests.dump_turn % DUMPS_KEPT] = *result;
 	requests.dump = DUMP_DONE;
 	pthread_mutex_unlock(&requests.lock);
 	wait_wake(&requests.news);
@@ -290,13 +309,15 @@ static int ask_for_dump(const struct writer_target *target, uint32_t *turn)
 /* 0, -EAGAIN: not yet, or -ENOENT: it will not come. */
 static int find_dump(uint32_t turn, struct writer_result *result)
 {
+	uint32_t since;
 	int error = -ENOENT;
 
 	pthread_mutex_lock(&requests.lock);
-	if (turn == requests.dump_turn && requests.dump == DUMP_DONE) {
-		*result = requests.dumped;
+	since = requests.dump_turn - turn;
+	if (since < DUMPS_KEPT && (since || requests.dump == DUMP_DONE)) {
+		*result = requests.dumped[turn % DUMPS_KEPT];
 		error = 0;
-	} else if (turn == requests.dump_turn && requests.is_running) {
+	} else if (!since && requests.is_running) {
 		error = -EAGAIN;
 	}
 	pthread_mutex_unlock(&requests.lock);
@@ -307,18 +328,22 @@ int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
 		struct writer_result *result)
 {
 	uint32_t turn = 0, seen;
+	bool has_descriptor;
 	uint64_t now_ns;
 	int error;
 
 	pthread_mutex_lock(&requests.lock);
 	error = ask_for_dump(target, &turn);
+	has_descriptor = !error && requests.dump_given;
 	pthread_mutex_unlock(&requests.lock);
+	result->has_descriptor = has_descriptor;
 	if (error)
 		return error;
 	activity_wake();
 	for (;;) {
 		seen = atomic_load(&requests.news);
 		error = find_dump(turn, result);
+		result->has_descriptor = has_descriptor;
 		if (error != -EAGAIN)
 			return error ? error : result->error;
 		now_ns = clock_now_ns();

@@ -89,16 +89,28 @@ struct writer_target {
 	int fd;
 	bool is_gz;             /* what to write into fd */
 	char path[4096];        /* absolute; "": GPUTRACE_OUT with .wN */
+	/* Of writer_open_target(). */
+	struct sink *opened, *plain;
 };
 
 /* What came of a window, or of a dump. */
 struct writer_result {
 	int error;              /* 0 or -errno */
+	bool has_descriptor;    /* of a dump: the target's is the writer's */
 	char path[4096];        /* "" if it went into a descriptor */
 	uint64_t kernels, events, bytes, lost;
 	uint64_t span_ns;       /* of a dump: what it reaches back */
 	uint32_t unfinished;    /* launches that never finished */
 };
+
+/* Opens the target's descriptor, so that a thread that has not `fd` in its
+ * table may set it: then it is the caller's until writer_set_target() is 0, and
+ * again after NULL.  0 or -errno, as writer_set_target() for its descriptor.
+ * Context: our own threads; `fd` is in their table. */
+int writer_open_target(struct writer_target *target);
+
+/* Of one that is the caller's; closes `fd`.  Context: our own threads. */
+void writer_close_target(struct writer_target *target);
 
 /* The next window that opens has a file of its own; NULL takes that back.
  * 0: a descriptor is the writer's now, which closes it when the file is
@@ -108,7 +120,8 @@ struct writer_result {
  * for reading and writing without O_APPEND, -ENOSYS for a name made from
  * /dev/null, -ESRCH without a writer.
  * A window that opens before the one before it is complete shares its file.
- * Context: any thread, before the window opens; `fd` is in its table. */
+ * Context: any thread, before the window opens; `fd` is in its table, or was
+ * opened. */
 int writer_set_target(const struct writer_target *target);
 
 /* Waits until all of window `n` is in its file and that is complete.  What it
@@ -123,10 +136,11 @@ int writer_wait_window(uint32_t n, uint64_t deadline_ns,
  * a path, a descriptor, or (NULL, or neither) GPUTRACE_OUT with .dN.  Without a
  * recorder the target is ignored, its descriptor stays the caller's, and the
  * file is brought up to date (-ENODATA: there is none yet).
- * 0: a descriptor was closed by the writer, as after errors that are told when
- * the dump was begun; -EBUSY (another dump), -EINVAL, -ENOSYS and -ESRCH as
- * writer_set_target(); -ETIMEDOUT: it goes on.  Context: our own threads, not
- * the writer's; `fd` is in their table. */
+ * A descriptor of which the result says has_descriptor is the writer's, which
+ * closes it, and the caller's otherwise, whatever is returned: 0; -EBUSY
+ * (another dump), -EINVAL, -ENOSYS and -ESRCH as writer_set_target();
+ * -ETIMEDOUT: it goes on.  Context: our own threads, not the writer's; `fd` is
+ * in their table. */
 int writer_dump(const struct writer_target *target, uint64_t deadline_ns,
 		struct writer_result *result);
 

@@ -61,6 +61,25 @@ static void test_periods(void)
 	CHECK_EQ(steps_period(sequence, nr), 5 * 9 + 2);
 }
 
+/* Two kernels in the order that a coin gives (xorshift64). */
+static void test_no_period(void)
+{
+	uint64_t coin = 88172645463325252u;
+	int found = 0;
+
+	for (int round = 0; round < 500; round++) {
+		nr = 0;
+		for (int i = 0; i < 100 + 10 * round; i++) {
+			coin ^= coin << 13;
+			coin ^= coin >> 7;
+			coin ^= coin << 17;
+			add(coin >> 40 & 1);
+		}
+		found += steps_period(sequence, nr) != 0;
+	}
+	CHECK_EQ(found, 0);
+}
+
 static void test_names(void)
 {
 	CHECK(steps_is_name("step", "step"));
@@ -216,6 +235,7 @@ int main(void)
 		return EXIT_FAILURE;
 	close(fd);
 	test_periods();
+	test_no_period();
 	test_names();
 	test_ranges();
 	test_kernels();
