@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/filter.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "collector/text_file.h"
 
 static long number_behind(const char *text, const char *key)
 {
@@ -18,13 +19,9 @@ static long number_behind(const char *text, const char *key)
 static long nr_filters(const char *status)
 {
 	char text[4096];
-	int fd = open(status, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 	long mode, nr;
 
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
+	text_file_read(status, text, sizeof text);
 	mode = number_behind(text, "\nSeccomp:\t");
 	nr = number_behind(text, "\nSeccomp_filters:\t");
 	return mode <= 0 ? mode : nr > 0 ? nr : 1;

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/module.h"
 #include "collector/nvtx.h"
 #include "collector/nvtx_record.h"
 #include "collector/wait.h"
@@ -47,20 +48,6 @@ static bool is_readable(uintptr_t address)
 		       sizeof(uint64_t)) == 0 || errno != EFAULT;
 }
 
-static bool is_code(const struct dl_phdr_info *module, uint64_t address)
-{
-	for (size_t i = 0; i < module->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
-		uint64_t offset = address - (module->dlpi_addr +
-					     part->p_vaddr);
-
-		if (part->p_type == PT_LOAD && part->p_flags & PF_X &&
-		    offset < part->p_memsz)
-			return true;
-	}
-	return false;
-}
-
 /* ---- One structure ---- */
 
 struct user {
@@ -89,8 +76,8 @@ FOREIGN static bool is_user(struct user *user,
 	size_t last = user->nr < WORDS_MAX ? user->nr : WORDS_MAX;
 
 	if ((uint32_t)words[STATE_WORD] > IS_COMPLETE ||
-	    !is_code(module, words[CALLBACKS_WORD + 1]) ||
-	    !is_code(module, words[VERSION_WORD + 2]))
+	    !module_has(module, words[CALLBACKS_WORD + 1], PF_X) ||
+	    !module_has(module, words[VERSION_WORD + 2], PF_X))
 		return false;
 	for (size_t at = FIRST_SLOT + NR_CORE; at + NR_CORE + 2 <= last; at++)
 		if (is_table(user, at)) {

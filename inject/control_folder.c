@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,18 +15,18 @@
 static char allowed[PATH_MAX];          /* "": not known */
 
 /* %n and %t are the writer's alone to know. */
-static int has_unknown(const char *pattern)
+static bool has_unknown(const char *pattern)
 {
 	for (; *pattern; pattern++) {
 		if (*pattern != '%')
 			continue;
 		pattern++;
 		if (*pattern == 'n' || *pattern == 't')
-			return 1;
+			return true;
 		if (!*pattern)
 			break;
 	}
-	return 0;
+	return false;
 }
 
 /* Without the slash at its end, for which new realpath()s make a system call
@@ -69,14 +70,14 @@ static int refuse(char *why, size_t size, const char *path, const char *what)
 }
 
 /* What is there already must be a file, or the writer would follow it. */
-static int is_free(const char *path)
+static bool is_free(const char *path)
 {
 	struct stat st;
 
 	return lstat(path, &st) ? errno == ENOENT : S_ISREG(st.st_mode);
 }
 
-static int is_inside(const char *folder)
+static bool is_inside(const char *folder)
 {
 	size_t len = strlen(allowed);
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "collector/text_file.h"
 #include "inject/environment.h"
 #include "inject/protocol.h"
 
@@ -35,15 +37,9 @@ static unsigned long long start_time(const char *pid)
 {
 	char path[64], text[1024];
 	const char *at;
-	ssize_t len;
-	int fd;
 
 	snprintf(path, sizeof path, "/proc/%s/stat", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	len = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
-	if (fd >= 0)
-		close(fd);
-	text[len > 0 ? len : 0] = 0;
+	text_file_read(path, text, sizeof text);
 	at = strrchr(text, ')');
 	for (int field = 2; at && field < 22; field++) {
 		at = strchr(at, ' ');
@@ -126,16 +122,16 @@ static int new_socket(void)
 }
 
 /* Nobody listens there. */
-static int is_deserted(const struct place *place, const char *name)
+static bool is_deserted(const struct place *place, const char *name)
 {
 	struct sockaddr_un address;
 	int fd, error = 0;
 
 	if (address_of(place, name, &address))
-		return 0;
+		return false;
 	fd = new_socket();
 	if (fd < 0)
-		return 0;
+		return false;
 	if (connect(fd, (struct sockaddr *)&address, sizeof address))
 		error = errno;
 	close(fd);
@@ -143,7 +139,7 @@ static int is_deserted(const struct place *place, const char *name)
 }
 
 /* "PID-STARTTIME.sock" of a process that is gone. */
-static int is_stale(const struct place *place, const char *name)
+static bool is_stale(const struct place *place, const char *name)
 {
 	char pid[24];
 	size_t digits = strspn(name, "0123456789");
@@ -151,7 +147,7 @@ static int is_stale(const struct place *place, const char *name)
 	char *end;
 
 	if (!digits || digits >= sizeof pid || name[digits] != '-')
-		return 0;
+		return false;
 	snprintf(pid, sizeof pid, "%.*s", (int)digits, name);
 	started = strtoull(name + digits + 1, &end, 10);
 	return !strcmp(end, ".sock") && start_time(pid) != started &&

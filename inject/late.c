@@ -2,15 +2,14 @@
 #include "inject/late.h"
 
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "collector/log.h"
 #include "collector/nvtx_late.h"
 #include "collector/own_thread.h"
+#include "collector/text_file.h"
 #include "collector/wait.h"
 #include "inject/arm.h"
 #include "inject/attach.h"
@@ -142,12 +141,8 @@ static bool is_debugged(void)
 {
 	char text[4096];
 	const char *line;
-	int fd = open("/proc/thread-self/status", O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd < 0 ? 0 : read(fd, text, sizeof text - 1);
 
-	if (fd >= 0)
-		close(fd);
-	text[n > 0 ? n : 0] = 0;
+	text_file_read("/proc/thread-self/status", text, sizeof text);
 	line = strstr(text, "\nTracerPid:\t");
 	return line && line[12] != '0';
 }

@@ -8,6 +8,8 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "collector/module.h"
+
 #define OWN_SONAME "libgputrace.so"
 
 /* Copies beyond that are not looked at. */
@@ -45,19 +47,14 @@ static int look(struct dl_phdr_info *module, size_t size, void *copies_)
 {
 	struct copies *copies = copies_;
 	const ElfW(Dyn) *dynamic = NULL;
-	bool is_own = false;
 
 	(void)size;
-	for (size_t i = 0; i < module->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
-		uintptr_t start = module->dlpi_addr + part->p_vaddr;
-
-		if (part->p_type == PT_DYNAMIC)
-			dynamic = (const void *)start;
-		is_own = is_own || (part->p_type == PT_LOAD &&
-				    copies->own - start < part->p_memsz);
-	}
-	if (is_own || !dynamic || strlen(module->dlpi_name) >= PATH_MAX ||
+	for (size_t i = 0; i < module->dlpi_phnum; i++)
+		if (module->dlpi_phdr[i].p_type == PT_DYNAMIC)
+			dynamic = (const void *)(module->dlpi_addr +
+				module->dlpi_phdr[i].p_vaddr);
+	if (module_has(module, copies->own, 0) || !dynamic ||
+	    strlen(module->dlpi_name) >= PATH_MAX ||
 	    strcmp(soname(module, dynamic), OWN_SONAME))
 		return 0;
 	strcpy(copies->paths[copies->nr], module->dlpi_name);

@@ -7,6 +7,7 @@
 #include <sys/auxv.h>
 
 #include "collector/log.h"
+#include "collector/module.h"
 #include "collector/nvtx.h"
 #include "inject/arm.h"
 #include "inject/attach.h"
@@ -32,26 +33,14 @@
 
 static enum { NOT_WANTED, AT_WORK, SECOND } role;
 
-static bool is_in(const struct dl_phdr_info *module, const void *address)
-{
-	for (size_t i = 0; i < module->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
-
-		if (part->p_type == PT_LOAD && (uintptr_t)address -
-		    (module->dlpi_addr + part->p_vaddr) < part->p_memsz)
-			return true;
-	}
-	return false;
-}
-
 /* 1: we come first, 2: the C library does. */
 static int look_who_is_first(struct dl_phdr_info *module, size_t size,
 			     void *argument)
 {
 	(void)size;
 	(void)argument;
-	return is_in(module, (void *)look_who_is_first) ? 1 :
-		is_in(module, (void *)getauxval) ? 2 : 0;
+	return module_has(module, (uintptr_t)look_who_is_first, 0) ? 1 :
+		module_has(module, (uintptr_t)getauxval, 0) ? 2 : 0;
 }
 
 /* True when the loader brought us at the start of the program: then we are

@@ -31,4 +31,8 @@
 #define PROTOCOL_TIMEOUT "timeout"
 #define PROTOCOL_IDLE "idle"            /* no window is open */
 
+/* The thread on which `gputrace attach` loads the library, which knows by this
+ * name who brings it (brought.h). */
+#define PROTOCOL_LOADER "gputrace-load"
+
 #endif

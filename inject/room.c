@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "inject/room.h"
 
-#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <unistd.h>
+
+#include "collector/text_file.h"
 
 static const struct {
 	const char *controller; /* as /proc/self/cgroup names it */
@@ -19,17 +19,6 @@ static const struct {
 
 enum { NR_VERSIONS = sizeof versions / sizeof *versions };
 
-/* The text of a file, cut at `size` - 1; empty if it cannot be read. */
-static void read_text(const char *path, char *text, size_t size)
-{
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd >= 0 ? read(fd, text, size - 1) : 0;
-
-	if (fd >= 0)
-		close(fd);
-	text[len > 0 ? len : 0] = 0;
-}
-
 /* "max" is no number, and means none. */
 static uint64_t read_limit(int version, const char *group)
 {
@@ -40,7 +29,7 @@ static uint64_t read_limit(int version, const char *group)
 			     versions[version].root, group,
 			     versions[version].file) >= sizeof path)
 		return UINT64_MAX;
-	read_text(path, text, sizeof text);
+	text_file_read(path, text, sizeof text);
 	limit = strtoull(text, &end, 10);
 	return end == text || !limit ? UINT64_MAX : limit;
 }
@@ -77,7 +66,7 @@ uint64_t room_bytes(void)
 
 	if (!getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
 		bytes = limit.rlim_cur;
-	read_text("/proc/self/cgroup", groups, sizeof groups);
+	text_file_read("/proc/self/cgroup", groups, sizeof groups);
 	for (int i = 0; i < NR_VERSIONS; i++)
 		bytes = least(bytes, group_limit(i, groups));
 	return bytes;

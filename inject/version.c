@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdint.h>
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0"
-#endif
-
 /*
  * The library's version as an ELF note (owner "gputrace", type 1), so that
  * `gputrace doctor` and readelf -n can tell it from the file of a running

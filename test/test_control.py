@@ -695,6 +695,10 @@ def test_dump_of_the_recorder(tmp_path, gputrace):
             done = gputrace("dump", server.pid, "-o", path)
             assert (done.status, done.out) == (0, "%s\n" % path), done.err
             assert check(path).slices("kernel")
+        link = tmp_path / "link.json"
+        link.symlink_to("d.json")
+        assert gputrace("dump", server.pid, "-o", link).status == 0
+        assert link.is_symlink()
         done = gputrace("dump", server.pid)
         assert done.status == 0 and done.out.endswith(".json\n"), done.err
         assert check(done.out.strip()).slices("kernel")

@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "inject/protocol.h"
 #include "tools/attach_stub.h"
 #include "tools/attach_thread.h"
 
@@ -141,7 +142,7 @@ static struct stub_data *make_data(const struct attach *a,
 	d->open_flags = RTLD_NOW | RTLD_GLOBAL;
 	if (f->is_internal)
 		d->open_flags |= (int)INTERNAL_OPEN;
-	snprintf(d->thread, sizeof(d->thread), "%s", STUB_THREAD);
+	snprintf(d->thread, sizeof(d->thread), "%s", PROTOCOL_LOADER);
 	snprintf(d->entry, sizeof(d->entry), "gputrace_attach");
 	snprintf(d->path, sizeof(d->path), "%s", a->path);
 	snprintf(d->settings, sizeof(d->settings), "%s", a->settings);
@@ -310,7 +311,7 @@ static int wait_loaded(struct attach *a, uint64_t at)
 			a->is_copy = false;     /* it may still be opened */
 			err = attach_refuse(a, "pid %ld has not loaded the "
 				"library within %llu s: another thread holds "
-				"the loader's lock; its thread " STUB_THREAD
+				"the loader's lock; its thread " PROTOCOL_LOADER
 				" goes on by itself when it gets it",
 				a->process->pid, LOAD_NS / 1000 / MS);
 			break;

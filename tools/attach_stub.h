@@ -16,9 +16,6 @@
 #define STUB_CODE 4096
 #define STUB_SIZE (STUB_CODE + 32768)
 
-/* The library knows by it who loads it (inject/brought.c). */
-#define STUB_THREAD "gputrace-load"
-
 enum stub_step {
 	STUB_NOT_STARTED,
 	STUB_WAITS,             /* for the library in its descriptor `fd` */

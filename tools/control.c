@@ -295,8 +295,8 @@ static int take_line(struct control *c, struct control_reply *reply)
 	return error;
 }
 
-int control_receive(struct control *c, int timeout_ms,
-		    struct control_reply *reply)
+static int receive(struct control *c, int timeout_ms,
+		   struct control_reply *reply)
 {
 	int64_t until = now_ms() + timeout_ms, left;
 	struct pollfd wait = { .fd = c->fd, .events = POLLIN };
@@ -325,7 +325,7 @@ int control_answer(struct control *c, int timeout_ms,
 		   struct control_reply *reply, char *why, size_t why_size)
 {
 	int error = c->fd < 0 ? -ECONNRESET :
-		control_receive(c, timeout_ms, reply);
+		receive(c, timeout_ms, reply);
 
 	if (!error && reply->ok)
 		return 0;

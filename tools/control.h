@@ -45,13 +45,9 @@ void control_close(struct control *c);
  * 0 or -errno. */
 int control_send(struct control *c, const char *line, int passed);
 
-/* Waits so long for an answer: 0; -ETIMEDOUT; -ECONNRESET: the process has
- * ended; -EBADMSG: that is no answer.  With 0 ms it only looks. */
-int control_receive(struct control *c, int timeout_ms,
-		    struct control_reply *reply);
-
-/* The same, and whatever goes wrong, or is refused, in words.  0 or -errno,
- * -EPROTO for an answer that is an error. */
+/* Waits so long for an answer; with 0 ms it only looks.  0; or, in words too,
+ * -ETIMEDOUT; -ECONNRESET: the process has ended; -EBADMSG: that is no answer;
+ * -EPROTO: the answer is an error; another -errno. */
 int control_answer(struct control *c, int timeout_ms,
 		   struct control_reply *reply, char *why, size_t why_size);
 

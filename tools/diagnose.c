@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/stats.h"
+
 /* Runs the checks: each on every GPU that works, the worst of each stays. */
 
 const struct limits default_limits = {
@@ -12,13 +14,6 @@ const struct limits default_limits = {
 	.overlap = 50000, .dominant = 400000, .tiny_saving = 30000,
 	.imbalance = 100000, .host_wait_ns = 500000, .tiny_ns = 10000,
 };
-
-static int by_length(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
 
 /*
  * Steps at the beginning that take more than twice the median, and more than
@@ -40,7 +35,7 @@ static size_t count_warmup(const struct steps *s)
 	most = 0;
 	for (size_t i = s->nr / 2; i < s->nr; i++)
 		most = length[i] > most ? length[i] : most;
-	qsort(length, s->nr, sizeof(*length), by_length);
+	qsort(length, s->nr, sizeof(*length), stats_order);
 	median = length[s->nr / 2];
 	free(length);
 	while (nr < s->nr / 2) {
@@ -53,7 +48,7 @@ static size_t count_warmup(const struct steps *s)
 	return nr;
 }
 
-void find_warmup(struct subject *d, struct found *f)
+static void find_warmup(struct subject *d, struct found *f)
 {
 	const struct steps *s = d->steps;
 	size_t nr = count_warmup(s);
@@ -90,7 +85,7 @@ static void drop_warmup(struct steps *s)
 }
 
 /* Where the GPUs' own work differs, the others wait for the slowest. */
-void find_imbalance(const struct subject *d, size_t nr, struct found *f)
+static void find_imbalance(const struct subject *d, size_t nr, struct found *f)
 {
 	const struct subject *most = d, *least = d;
 	double mean = 0, hi, lo, saving;

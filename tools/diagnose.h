@@ -129,9 +129,7 @@ struct subject {                /* one GPU in its window */
 
 typedef void find_fn(struct subject *d, struct found *f);
 find_fn find_gaps, find_launch_bound, find_sync, find_copies,
-	find_serialised, find_dominant, find_tiny, find_warmup,
-	find_graphs;
-void find_imbalance(const struct subject *d, size_t nr, struct found *f);
+	find_serialised, find_dominant, find_tiny, find_graphs;
 
 /* How long the CPU usually pauses before such a call (by this and the call
  * before): tells a thread that lost its CPU for once from one that waits. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/diagnose.h"
+#include "tools/stats.h"
 
 /* serialised, dominant_kernel, tiny_kernels and graphs: the GPU's own time. */
 
@@ -245,13 +246,6 @@ static int64_t fusion_saves(const struct model_work *w, int64_t gap,
 	return cause == CAUSE_QUEUED ? gap / 2 : 0;
 }
 
-static int by_length(const void *a, const void *b)
-{
-	const int64_t *x = a, *y = b;
-
-	return *x < *y ? -1 : *x > *y;
-}
-
 /* Four times what is usual before work of this GPU that was not there at
  * once. */
 static int64_t longest_usual_gap(struct subject *d)
@@ -265,7 +259,7 @@ static int64_t longest_usual_gap(struct subject *d)
 		if (d->gap_before[i])
 			gap[nr++] = d->gap_before[i];
 	if (nr) {
-		qsort(gap, nr, sizeof(*gap), by_length);
+		qsort(gap, nr, sizeof(*gap), stats_order);
 		most = gap[nr / 2] < INT64_MAX / 4 ? 4 * gap[nr / 2] :
 			INT64_MAX;
 	}

@@ -252,7 +252,7 @@ int diff_compare(struct diff *d)
 	return 0;
 }
 
-/* ---- ---- */
+/* ---- --fail-over ---- */
 
 bool diff_is_over(const struct diff *d, enum diff_metric_id id, int64_t limit)
 {

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/diff.h"
+#include "tools/stats.h"
 
 /* The keys of a document, as text; what is beyond is not compared. */
 struct keys {
@@ -158,13 +159,6 @@ struct stretches {
 	__int128 sum;                   /* of those starts - of those ends */
 };
 
-static int by_value(const void *a, const void *b)
-{
-	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
 static bool find_stretches(const struct diff_side *s, struct stretches *out)
 {
 	const struct model_work *w = s->m.work;
@@ -183,8 +177,8 @@ static bool find_stretches(const struct diff_side *s, struct stretches *out)
 		out->end[out->nr++] = until = w[i].end;
 	}
 	if (out->nr) {
-		qsort(out->start, out->nr, sizeof(int64_t), by_value);
-		qsort(out->end, out->nr, sizeof(int64_t), by_value);
+		qsort(out->start, out->nr, sizeof(int64_t), stats_order);
+		qsort(out->end, out->nr, sizeof(int64_t), stats_order);
 	}
 	return true;
 }

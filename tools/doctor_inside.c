@@ -7,10 +7,6 @@
 #include "tools/doctor.h"
 #include "tools/target.h"
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0"
-#endif
-
 static const char library_name[] = "libgputrace.so";
 static const char restart[] = "start it again with: gputrace record -- PROGRAM";
 

@@ -9,10 +9,6 @@
 #include "tools/doctor.h"
 #include "tools/library.h"
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0"
-#endif
-
 /* Branches of the driver and the CUDA that each brings; NVIDIA's release notes
  * of the toolkits, "CUDA Toolkit and corresponding driver versions". */
 static const struct {

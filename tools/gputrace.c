@@ -4,10 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0.1"
-#endif
-
 static const struct command {
 	const char *name;
 	int (*run)(int argc, char **argv);

@@ -6,10 +6,6 @@
 #include "tools/merge_out.h"
 #include "tools/utf8.h"
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0.1"
-#endif
-
 /*
  * The document around the events:
  *

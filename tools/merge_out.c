@@ -2,17 +2,15 @@
 #include "tools/merge_out.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
+#include "tools/draft.h"
 #include "tools/jsonval.h"
 #include "tools/utf8.h"
 
@@ -22,13 +20,12 @@ enum {
 };
 
 struct merge_out {
-	int fd, err;
-	bool packed;
+	struct draft draft;
+	int err;
 	z_stream z;
 	size_t used;
 	char buf[BUFFER];
 	unsigned char out[BUFFER];
-	char path[PATH_MAX], temporary[PATH_MAX + 32];
 };
 
 /* What a signal removes; set while the file is there. */
@@ -56,51 +53,28 @@ static void watch_signals(char *path)
 	}
 }
 
-/* A link keeps pointing to the file. */
-static int find_place(struct merge_out *o, const char *path)
+static int open_draft(struct merge_out *o, const char *path)
 {
-	struct stat st;
+	int err = draft_open(&o->draft, path);
 
-	if (!stat(path, &st)) {
-		if (!S_ISREG(st.st_mode))
-			return S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL;
-		return realpath(path, o->path) ? 0 : -errno;
-	}
-	if (errno != ENOENT)
-		return -errno;
-	return snprintf(o->path, sizeof(o->path), "%s", path) <
-		(int)sizeof(o->path) ? 0 : -ENAMETOOLONG;
-}
-
-static int open_temporary(struct merge_out *o)
-{
-	size_t len = strlen(o->path);
-
-	o->packed = len >= 3 && !strcmp(o->path + len - 3, ".gz");
-	snprintf(o->temporary, sizeof(o->temporary), "%s.XXXXXX", o->path);
-	if (o->packed && deflateInit2(&o->z, LEVEL, Z_DEFLATED, 16 + MAX_WBITS,
-				      9, Z_DEFAULT_STRATEGY) != Z_OK)
-		return -ENOMEM;
-	o->fd = mkostemp(o->temporary, O_CLOEXEC);
-	if (o->fd >= 0)
-		return 0;
-	if (o->packed)
-		deflateEnd(&o->z);
-	return -errno;
+	if (err || !o->draft.is_gz ||
+	    deflateInit2(&o->z, LEVEL, Z_DEFLATED, 16 + MAX_WBITS, 9,
+			 Z_DEFAULT_STRATEGY) == Z_OK)
+		return err;
+	draft_drop(&o->draft);
+	return -ENOMEM;
 }
 
 struct merge_out *merge_out_open(const char *path, int *err)
 {
 	struct merge_out *o = calloc(1, sizeof(*o));
 
-	*err = o ? find_place(o, path) : -ENOMEM;
-	if (!*err)
-		*err = open_temporary(o);
+	*err = o ? open_draft(o, path) : -ENOMEM;
 	if (*err) {
 		free(o);
 		return NULL;
 	}
-	watch_signals(o->temporary);
+	watch_signals(o->draft.hidden);
 	return o;
 }
 
@@ -110,7 +84,7 @@ static void write_file(struct merge_out *o, const void *bytes, size_t len)
 	ssize_t n;
 
 	while (len && !o->err) {
-		n = write(o->fd, at, len);
+		n = write(o->draft.fd, at, len);
 		if (n < 0 && errno != EINTR)
 			o->err = -errno;
 		if (n > 0) {
@@ -124,7 +98,7 @@ static void flush(struct merge_out *o, int how)
 {
 	int more = Z_OK;
 
-	if (!o->packed) {
+	if (!o->draft.is_gz) {
 		write_file(o, o->buf, o->used);
 		o->used = 0;
 		return;
@@ -282,7 +256,7 @@ void merge_out_repaired(struct merge_out *o, const char *text, size_t len,
 static void finish(struct merge_out *o)
 {
 	watch_signals(NULL);
-	if (o->packed)
+	if (o->draft.is_gz)
 		deflateEnd(&o->z);
 	free(o);
 }
@@ -292,20 +266,19 @@ int merge_out_end(struct merge_out *o)
 	int err;
 
 	flush(o, Z_FINISH);
-	if (close(o->fd) && !o->err)
-		o->err = -errno;
-	if (!o->err && rename(o->temporary, o->path))
-		o->err = -errno;
 	err = o->err;
-	if (err)
-		unlink(o->temporary);
+	if (!err) {
+		err = draft_keep(&o->draft);
+		if (err)
+			(void)unlink(o->draft.hidden);
+	}
+	draft_drop(&o->draft);
 	finish(o);
 	return err;
 }
 
 void merge_out_drop(struct merge_out *o)
 {
-	close(o->fd);
-	unlink(o->temporary);
+	draft_drop(&o->draft);
 	finish(o);
 }

@@ -135,3 +135,10 @@ void stats_compute(const struct stats_set *set, struct stats *out)
 	out->median = median(set, out->max);
 	out->stddev = deviation(set, sum);
 }
+
+int stats_order(const void *a, const void *b)
+{
+	int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+	return x < y ? -1 : x > y;
+}

@@ -27,4 +27,7 @@ bool stats_add(struct stats_set *set, int64_t value);
 void stats_compute(const struct stats_set *set, struct stats *out);
 void stats_fini(struct stats_set *set);
 
+/* For qsort() of int64_t, the smallest first. */
+int stats_order(const void *a, const void *b);
+
 #endif

@@ -31,7 +31,8 @@ const char *target_state_name(enum target_state state)
 	return states[state];
 }
 
-enum target_state target_state_parse(const char *name)
+/* NR_STATES if it is no such word. */
+static enum target_state parse_state(const char *name)
 {
 	int i = 0;
 
@@ -266,8 +267,8 @@ static void ask_state(const struct look *machine, target_ask *ask,
 	if (!ask || t->reach != REACH_SOCKET ||
 	    ask(machine, t, word, sizeof(word)))
 		return;
-	if (target_state_parse(word) != NR_STATES)
-		t->state = target_state_parse(word);
+	if (parse_state(word) != NR_STATES)
+		t->state = parse_state(word);
 }
 
 /* ---- One process ---- */

@@ -73,9 +73,8 @@ int target_socket(const struct look *machine, const struct target *t);
 /* Sets REACH_NO and the reason why target_socket() finds none. */
 void target_no_socket(const struct look *machine, struct target *t);
 
-/* "sleeping", ... and the way back: NR_STATES if it is no such word. */
+/* "sleeping", ... */
 const char *target_state_name(enum target_state state);
-enum target_state target_state_parse(const char *name);
 /* "socket", "signal", "attach", "no" */
 const char *target_reach_name(enum target_reach reach);
 
@@ -87,7 +86,10 @@ void target_gpus(const struct target *t, char *text, size_t size);
 struct target_choice {
 	const long *pids;
 	size_t nr_pids;
-	const char *match;      /* of all those that the pattern fits; NULL */
+	/* Of all those of which this shell pattern fits the name, the program,
+	 * a word of the command or the last part of its path, or the whole
+	 * command; NULL: any. */
+	const char *match;
 	bool reachable;         /* of all those with a socket or a signal */
 };
 
@@ -103,10 +105,6 @@ int targets_find(const struct look *machine,
 		 const struct target_choice *choice, target_ask *ask,
 		 struct targets *found);
 void targets_fini(struct targets *found);
-
-/* Does the pattern fit the process's name, its program, a word of its command
- * (or the last part of its path), or the whole command? */
-bool target_matches(const struct target *t, const char *pattern);
 
 /* "12 processes of other users were not looked at: ..."; "" if none. */
 void targets_unseen(const struct targets *found, char *text, size_t size);

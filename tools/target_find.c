@@ -89,7 +89,7 @@ static bool word_matches(const char *word, size_t len, const char *pattern)
 		(name && !fnmatch(pattern, name + 1, 0));
 }
 
-bool target_matches(const struct target *t, const char *pattern)
+static bool fits(const struct target *t, const char *pattern)
 {
 	const char *at = t->command;
 	size_t len;
@@ -111,7 +111,7 @@ static bool is_chosen(const struct target_choice *choice,
 {
 	if (!t->has_library && !t->has_cuda)
 		return false;
-	if (choice->match && !target_matches(t, choice->match))
+	if (choice->match && !fits(t, choice->match))
 		return false;
 	return !choice->reachable || t->reach == REACH_SOCKET ||
 		t->reach == REACH_SIGNAL;

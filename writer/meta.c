@@ -9,10 +9,6 @@
 #include "collector/loss.h"
 #include "writer/argv.h"
 
-#ifndef GPUTRACE_VERSION
-#define GPUTRACE_VERSION "0"
-#endif
-
 void meta_head(struct trace *trace, struct bytes *head)
 {
 	const struct writer_options *options = &trace->options;

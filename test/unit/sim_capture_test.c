@@ -1,4 +1,4 @@
-// SPDX-License-Identifier: MIT
+/* SPDX-License-Identifier: MIT */
 /*
  * The door to windows (inject/capture.h), on the simulated GPU: one at a time,
  * what each records, who may close it, and when it closes by itself.
