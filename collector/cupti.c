@@ -265,15 +265,16 @@ static void complete_stop(void)
 		    atomic_load(&request) != STOP)
 			break;
 	}
-	/* Outside the lock: it may hang as long as the GPU does, and a start
-	 * must not. */
+	/* Outside the lock: it may hang as the GPU does, a start must not. */
 	if (pool_outstanding() && atomic_load(&request) == STOP &&
 	    atomic_load(&place) == HERE)
 		flush_forced(50 * LOOK_NS);
 	guard_take(&control, &before);
 	if (atomic_load(&request) == STOP) {
-		if (atomic_load(&place) != ASIDE)
+		if (atomic_load(&place) != ASIDE) {
 			cupti_kinds_disable();
+			cupti_buffers_put_back();
+		}
 		atomic_store(&is_on, 0);
 		end_stop();
 		window_settle();

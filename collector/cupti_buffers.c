@@ -128,7 +128,7 @@ int cupti_buffers_claim(void)
 	return cupti_kinds_explain(result, "no activities");
 }
 
-void cupti_buffers_release(void)
+void cupti_buffers_put_back(void)
 {
 	if (!atomic_load(&are_routed))
 		return;
@@ -138,6 +138,13 @@ void cupti_buffers_release(void)
 		set_per_thread(client_attribute(
 			CUPTI_ACTIVITY_ATTR_PER_THREAD_ACTIVITY_BUFFER, 0));
 	(void)set_thread_ids(CUPTI_ACTIVITY_THREAD_ID_TYPE_DEFAULT);
+}
+
+void cupti_buffers_release(void)
+{
+	if (!atomic_load(&are_routed))
+		return;
+	cupti_buffers_put_back();
 	if (cupti_api()->ActivityEnableAllSyncRecords)
 		cupti_api()->ActivityEnableAllSyncRecords(1);
 	atomic_store(&are_clients, 1);

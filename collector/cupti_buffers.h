@@ -24,6 +24,11 @@ int cupti_buffers_claim(void);
  * Context: any thread. */
 bool cupti_buffers_stay(CUpti_ActivityAttribute attribute);
 
+/* The attributes and the kind of thread ids are again what the program has set,
+ * or found: behind a window, as a client of a process into which we came late
+ * is not seen.  Context: as cupti_buffers_claim(). */
+void cupti_buffers_put_back(void);
+
 /* They are the client's, if there is one that has callbacks.
  * Context: as cupti_buffers_claim(). */
 void cupti_buffers_release(void);

@@ -65,6 +65,16 @@ def test_the_range_itself_is_there(tmp_path, mode):
     assert work and all(e["start"] >= first["start"] for e in work)
 
 
+def test_calls_across_windows(tmp_path):
+    """Of one thread's windows another's calls end in the next: they are cut
+    with the ranges around them (traced() asks the judge)."""
+    _, trace = traced(tmp_path, "decode", "--steps", 20, "--kernels", 3,
+                      "--sync-ms", 8, "--threads", 3,
+                      GPUTRACE_START="nvtx:step")
+    assert any(call["args"].get("open") for call in
+               trace.slices("cuda_driver"))
+
+
 DOMAINS = {"nvtx:work@library": 3, "nvtx:work@default": 0, "nvtx:wor": 0,
            "nvtx:work@librar": 0}
 

@@ -240,6 +240,9 @@ static int say_result(struct attach *a, const struct stub_data *d)
 		return attach_refuse(a, "%s in pid %ld is of another version "
 			"(it has no gputrace_attach())", a->path,
 			a->process->pid);
+	if (d->answer == -EALREADY)
+		return attach_refuse(a, "pid %ld has the library since just "
+			"now, by another attach", a->process->pid);
 	if (d->answer)
 		return attach_refuse(a, "pid %ld: the library refused: %s",
 			a->process->pid, d->answer == -EPERM ? "the program "

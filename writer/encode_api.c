@@ -106,6 +106,15 @@ static void add_event(struct trace *trace, const struct api_call *call)
 	json_member_u64(&trace->out, "event context", event->context);
 }
 
+/* It ends with its window, as the ranges around it do; its own end was told
+ * since another window had opened by then. */
+static bool is_cut(const struct trace *trace, const struct api_call *call)
+{
+	const struct window *window = windows_find(trace, call->start_ns);
+
+	return window && window->close_ns <= call->end_ns;
+}
+
 static void write_slice(struct trace *trace, const struct api_call *call,
 			struct lane *lane)
 {
@@ -129,6 +138,10 @@ static void write_slice(struct trace *trace, const struct api_call *call,
 	bytes_end(&trace->out, to);
 	if (call->result)
 		json_member_i64(&trace->out, "result", call->result);
+	if (is_cut(trace, call)) {
+		json_key(&trace->out, "open");
+		json_bool(&trace->out, true);
+	}
 	add_event(trace, call);
 	to = bytes_room(&trace->out, 8);
 	if (to)
@@ -302,12 +315,23 @@ static bool is_known(struct trace *trace, const struct api_call *call)
 	       !!(known->flags & CALL_RUNTIME) != call->is_runtime;
 }
 
-void encode_call(struct trace *trace, const struct api_call *call)
+static void cut(const struct trace *trace, struct api_call *call)
 {
+	const struct window *window = windows_find(trace, call->start_ns);
+
+	if (window && call->start_ns <= window->close_ns &&
+	    window->close_ns < call->end_ns)
+		call->end_ns = window->close_ns;
+}
+
+void encode_call(struct trace *trace, const struct api_call *told)
+{
+	struct api_call whole = *told, *call = &whole;
 	struct cpu_thread *thread;
 
 	if (!event_times(trace, call->start_ns, call->end_ns))
 		return;
+	cut(trace, call);
 	trace->api_cycle = trace->cycle;
 	thread = cpu_thread_get(&trace->threads, &trace->tracks, call->tid);
 	if (!thread)
