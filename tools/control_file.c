@@ -87,7 +87,7 @@ int draft_open(struct draft *d, const char *path)
 
 	d->fd = -1;
 	d->is_gz = is_gz(path);
-	if (!*name || (!stat(path, &st) && !S_ISREG(st.st_mode)))
+	if (!*name || !strcmp(path, "-") || (!stat(path, &st) && !S_ISREG(st.st_mode)))
 		return -EINVAL;
 	if ((size_t)snprintf(d->path, sizeof(d->path), "%s", path) >=
 	    sizeof(d->path) ||

@@ -28,7 +28,7 @@ bool control_name(const char *pattern, const struct target *t, char *path,
 bool control_name_is_shared(const char *pattern);
 
 /* 0 or -errno, then it is closed; -EINVAL: there is something at the path that
- * is not a file. */
+ * is not a file, or it is "-". */
 int draft_open(struct draft *d, const char *path);
 int draft_keep(struct draft *d);
 void draft_drop(struct draft *d);
