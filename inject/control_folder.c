@@ -64,8 +64,8 @@ void control_folder_init(const char *out, uint32_t rank)
 
 static int refuse(char *why, size_t size, const char *path, const char *what)
 {
-	snprintf(why, size, "%s: %s%s; pass a descriptor (fd=1) for files "
-		 "elsewhere", path, what, allowed);
+	snprintf(why, size, "%s: %s%s; for a file elsewhere gputrace capture, "
+		 "or a descriptor (fd=1)", path, what, allowed);
 	return -EACCES;
 }
 

@@ -14,6 +14,7 @@
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/wait.h"
+#include "inject/capture.h"
 #include "inject/control.h"
 #include "writer/writer.h"
 
@@ -57,6 +58,19 @@ static uint64_t add_up(char *causes, size_t size)
 	return all;
 }
 
+/* A range of another name, a profiler that was never started: the user would
+ * look for the file. */
+static void say_no_window(void)
+{
+	static struct capture_status status;
+
+	capture_status(&status);
+	if (!status.windows && strcmp(status.start, "") &&
+	    strcmp(status.start, "now") && strcmp(status.start, "off"))
+		log_queue(LOG_WARN, "nothing was recorded: no window opened "
+			  "(GPUTRACE_START=%s)", status.start);
+}
+
 /* By the writer's thread when the file is complete, which has the room on its
  * stack that the exiting one may not have. */
 static void say_summary(void)
@@ -90,6 +104,8 @@ static void say_summary(void)
 	else if (lost && !loss_get(LOSS_WRITE)) /* that is said already */
 		log_queue(LOG_WARN, "nothing was written: %llu lost%s", lost,
 			  causes);
+	else if (!lost)
+		say_no_window();
 	log_queue(LOG_INFO, "the end took %llu ms", (unsigned long long)
 		  ((clock_now_ns() - atomic_load(&started_ns)) / 1000000));
 }

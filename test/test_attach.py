@@ -166,12 +166,25 @@ def test_it_sleeps(gputrace, tmp_path):
         again = gputrace("attach", process.pid)
         assert again.status == 0 and "there already" in again.out
         assert str(LIBRARY) in again.out and not again.err
+        late = gputrace("attach", process.pid, "-o", tmp_path / "t.json")
+        assert late.status == 0 and "capture %d" % process.pid in late.err
         settle_library(process.pid, "gputrace-load")
         maps = pathlib.Path("/proc/%d/maps" % process.pid).read_text()
         assert not re.search(r"x[ps] \S+ \S+ 0 *$", maps, re.M)
         word, _ = finish(process)
     assert word["place"]["result"] == 1
     assert not list(tmp_path.iterdir())
+
+
+def test_out_without_a_folder(gputrace, tmp_path):
+    """Refused before anything is touched."""
+    with started(WAITS, "read", cwd=tmp_path) as process:
+        settle(process.pid)
+        path = tmp_path / "none" / "t.json"
+        done = gputrace("attach", process.pid, "-o", path)
+        assert done.status == 3 and str(path) in done.err
+        assert gputrace("ps", process.pid).out.count("untraced") == 1
+        finish(process)
 
 
 def test_then_capture(gputrace, tmp_path):
@@ -321,6 +334,17 @@ def test_a_process_of_nobodys(gputrace, nobody):
     assert copy.read_bytes() == LIBRARY.read_bytes()
     assert (copy.stat().st_uid, copy.parents[1].stat().st_mode & 0o777) == \
         (65534, 0o700)
+
+
+def test_nobody_may_not_write_to_its_tmp(gputrace, nobody):
+    """Then there is no socket, and ps says why."""
+    with started(nobody / "waits", "read",
+                 **as_nobody(nobody, TMPDIR=str(nobody))) as process:
+        settle(process.pid)
+        assert gputrace("attach", process.pid).status == 0
+        assert "no: no socket: %s is not for its user to write" % nobody in \
+            gputrace("ps", process.pid).out
+        finish(process)
 
 
 @pytest.fixture

@@ -31,7 +31,8 @@ static const struct option_spec specs[] = {
 
 struct choices {
 	const char *library;
-	bool force;
+	bool force, has_settings;
+	char out[PATH_MAX];     /* of --out, from the root on; or "" */
 	char settings[16384];   /* lines; the last of a name counts */
 };
 
@@ -74,6 +75,8 @@ static int set_out(struct choices *c, const struct options *o,
 
 	if (*file != '/' && !getcwd(folder, sizeof(folder)))
 		return complain("the folder of this shell is gone");
+	snprintf(c->out, sizeof(c->out), "%s%s%s", folder, *folder ? "/" : "",
+		 file);
 	if (strchr(file, '\n') || strchr(folder, '\n') ||
 	    !add(c, name, (int)strlen(name), folder, file) ||
 	    !add(c, start, (int)strlen(start), "", "now"))
@@ -83,6 +86,7 @@ static int set_out(struct choices *c, const struct options *o,
 
 static int take(struct choices *c, const struct options *o, int option)
 {
+	c->has_settings |= option == OPTION_OUT || option == OPTION_SET;
 	switch (option) {
 	case OPTION_OUT:
 		return set_out(c, o, o->value);
@@ -186,19 +190,52 @@ static int refuse(struct attach *a)
 	return complain("%s", a->why);
 }
 
+/* It reads its settings once; an attach that was killed may have been ours. */
+static int report_there(struct attach *a, const struct choices *c)
+{
+	plain_make(a->path, sizeof(a->path));
+	plain_make(a->process->name, sizeof(a->process->name));
+	printf("pid %ld (%s): the library is there already: %s\n",
+	       a->process->pid, a->process->name, a->path);
+	fflush(stdout);
+	if (c->has_settings)
+		complain("pid %ld keeps the settings that it was loaded with, "
+			 "not these: gputrace capture %ld -o FILE records it",
+			 a->process->pid, a->process->pid);
+	return STATUS_DONE;
+}
+
+/* Or the library would find out, and give up for good.  Of a pattern nothing
+ * can be told. */
+static bool sees_folder(const struct process *p, const char *out)
+{
+	const char *slash = strrchr(out, '/');
+	char root[PATH_MAX], folder[PATH_MAX];
+	struct look its = { .fd = -1 };
+	bool sees;
+
+	if (!slash)
+		return true;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - out) + 1, out);
+	snprintf(root, sizeof(root), "%s/root", p->folder);
+	if (strchr(folder, '%') || look_init(&its, root))
+		return true;
+	sees = look_has(&its, folder);
+	look_fini(&its);
+	return sees;
+}
+
 static int attach(struct attach *a, const struct choices *c, long pid)
 {
 	int found = attach_check(a, pid);
 
 	if (found < 0)
 		return refuse(a);
-	if (found > 0) {
-		plain_make(a->path, sizeof(a->path));
-		plain_make(a->process->name, sizeof(a->process->name));
-		printf("pid %ld (%s): the library is there already: %s\n",
-		       a->process->pid, a->process->name, a->path);
-		return STATUS_DONE;
-	}
+	if (found > 0)
+		return report_there(a, c);
+	if (!sees_folder(a->process, c->out))
+		return complain("pid %ld sees no folder for %s: --out is a "
+				"file as the process sees it", pid, c->out);
 	if (attach_place(a))
 		return refuse(a);
 	if (attach_load(a)) {

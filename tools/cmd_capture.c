@@ -26,7 +26,7 @@ enum {
 enum { OPT_DURATION, OPT_OUT, OPT_TRACE, OPT_AT, OPT_ALL, OPT_MATCH };
 
 static const struct option_spec specs[] = {
-	{ "duration", 'd', "TIME", "5s (default), 500ms, ..." },
+	{ "duration", 'd', "TIME", "5s (default), 500ms, 2m" },
 	{ "out", 'o', "FILE", "the trace, .gz compressed; %p pid, %n program,\n"
 		"%t time (default gputrace-%p-%t.json)" },
 	{ "trace", 't', "LIST", "what to record: cuda, nvtx, memory, uvm" },
@@ -391,7 +391,7 @@ static bool set_option(const struct options *o, int option,
 		return true;
 	case OPT_TRACE:
 		capture->trace = o->value;
-		return true;
+		return control_trace(o, o->value);
 	case OPT_ALL:
 		choice->all = true;
 		return true;

@@ -116,6 +116,9 @@ int cmd_merge(int argc, char **argv)
 		return status;
 	if (!out || !*out)
 		return options_usage(&o, "where to? -o OUT is missing");
+	if (!strcmp(out, "-"))
+		return options_usage(&o, "-o: a file, not standard output: it "
+				     "appears when it is whole");
 	if (o.nr_operands > UINT16_MAX)
 		return options_usage(&o, "too many files");
 	for (char **path = argv + 1; *path; path++)

@@ -186,7 +186,7 @@ static int list(const char *root, const struct target_choice *choice,
 	if (!err)
 		err = print(out, &found);
 	if (err)
-		status = complain("ps: %s", strerror(-err));
+		status = complain("ps: %s: %s", root, strerror(-err));
 	targets_fini(&found);
 	look_fini(&machine);
 	return status;

@@ -13,7 +13,7 @@ enum { ANSWER_MS = 20000 };
 enum { OPT_DURATION, OPT_OUT, OPT_TRACE, OPT_AT, OPT_ALL, OPT_MATCH };
 
 static const struct option_spec specs[] = {
-	{ "duration", 'd', "TIME", "stop by itself after 5s, 500ms, ..." },
+	{ "duration", 'd', "TIME", "stop by itself after 5s, 500ms, 2m" },
 	{ "out", 'o', "NAME", "a file in the folder of GPUTRACE_OUT;\n"
 		"%p pid, %n program, %t time" },
 	{ "trace", 't', "LIST", "what to record: cuda, nvtx, memory, uvm" },
@@ -114,6 +114,8 @@ int cmd_start(int argc, char **argv)
 		} else if (option == OPT_OUT) {
 			wish.out = o.value;
 		} else if (option == OPT_TRACE) {
+			if (!control_trace(&o, o.value))
+				return STATUS_USAGE;
 			wish.trace = o.value;
 		} else if (option == OPT_ALL) {
 			choice.all = true;

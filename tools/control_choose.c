@@ -70,7 +70,9 @@ int control_choose(const struct options *o, const struct choice *choice,
 
 	memset(chosen, 0, sizeof(*chosen));
 	chosen->machine.fd = -1;
-	if (!o->nr_operands + !(choice->all || choice->match) != 1)
+	if (!!o->nr_operands + choice->all + !!choice->match > 1)
+		return options_usage(o, "only one of PIDs, --all and --match");
+	if (!o->nr_operands && !choice->all && !choice->match)
 		return options_usage(o, "which PIDs? (or --all, or --match)");
 	error = look_init(&chosen->machine, "/");
 	if (error)
@@ -120,6 +122,17 @@ bool control_duration(const struct options *o, const char *text, uint64_t *ns)
 	if (read_duration(text, ns))
 		return true;
 	options_usage(o, "not a duration such as 5s or 500ms: %s", text);
+	return false;
+}
+
+bool control_trace(const struct options *o, const char *list)
+{
+	char why[160];
+
+	if (!setting_check(&settings_table[SETTING_TRACE], list, why,
+			   sizeof(why)))
+		return true;
+	options_usage(o, "--trace: %s", why);
 	return false;
 }
 
@@ -174,5 +187,8 @@ bool control_at(const struct options *o, const char *text, uint64_t *at_ns)
 	else
 		return options_usage(o, "not a time such as +2s, 12:30:05 or "
 				     "1796000000.5: %s", text) < 0;
+	if (*at_ns < control_now_ns())
+		complain("%s: --at %s has passed: it begins at once",
+			 o->command, text);
 	return true;
 }

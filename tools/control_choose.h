@@ -39,9 +39,12 @@ void chosen_fini(struct chosen *chosen);
 bool control_duration(const struct options *o, const char *text,
 		      uint64_t *ns);
 
+/* "cuda,nvtx", as in GPUTRACE_TRACE; false, said: it is not. */
+bool control_trace(const struct options *o, const char *list);
+
 /* "+2s", "12:30", "12:30:05" (the next one, of the local time),
  * "2026-11-30T12:30:05" (UTC), or seconds since 1970, also with a fraction.
- * False, said: it is none. */
+ * One that has passed is said.  False, said: it is none. */
 bool control_at(const struct options *o, const char *text, uint64_t *at_ns);
 
 /* The last rows of each command's options. */

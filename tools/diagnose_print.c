@@ -150,6 +150,13 @@ static void print_subject(FILE *to, const struct diagnosis *d,
 		 share_text(subject_share(s, s->busy)).text);
 	fprintf(to, "%s:\n  ", d->m.file[steps->file].path);
 	print_words(to, line, 2, 2);
+	if (!d->m.file[steps->file].lost)
+		return;
+	snprintf(line, sizeof(line), "%" PRId64 " events were lost while it "
+		 "was recorded: steps and times may lack some (gputrace check "
+		 "says of what)", d->m.file[steps->file].lost);
+	fprintf(to, "  ");
+	print_words(to, line, 2, 2);
 }
 
 static void print_savings(FILE *to, const struct diagnosis *d)

@@ -46,7 +46,7 @@ int draft_open(struct draft *d, const char *path)
 	d->fd = -1;
 	d->is_there = false;
 	d->is_gz = is_gz(path);
-	if (!len || path[len - 1] == '/' ||
+	if (!len || path[len - 1] == '/' || !strcmp(path, "-") ||
 	    (!stat(path, &st) && !S_ISREG(st.st_mode)))
 		return -EINVAL;
 	if (len >= sizeof(d->path))

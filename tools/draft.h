@@ -23,7 +23,7 @@ struct draft {
 };
 
 /* 0 or -errno, then it is closed; -EINVAL: there is something at the path that
- * is not a file. */
+ * is not a file, or it is "-". */
 int draft_open(struct draft *d, const char *path);
 
 /* 0 or -errno, then the hidden one is still there.  Closes it. */

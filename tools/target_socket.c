@@ -70,9 +70,10 @@ static size_t folder_len(const char *path, size_t len)
 }
 
 /* What the folder that should have the socket's folder in it tells. */
-static const char *reason_above(int fd)
+static const char *reason_above(int fd, const struct target *t)
 {
 	struct statvfs fs;
+	struct stat st;
 
 	if (fd == -ENOENT || fd == -ENOTDIR)
 		return "is not there";
@@ -80,6 +81,9 @@ static const char *reason_above(int fd)
 		return "may not be looked at";
 	if (fd >= 0 && !fstatvfs(fd, &fs) && fs.f_flag & ST_RDONLY)
 		return "is read-only";
+	if (fd >= 0 && t->uid && !fstat(fd, &st) && (long)st.st_uid != t->uid &&
+	    !(st.st_mode & (S_IWGRP | S_IWOTH)))
+		return "is not for its user to write; name another in TMPDIR";
 	return NULL;
 }
 
@@ -111,7 +115,7 @@ void target_no_socket(const struct look *machine, struct target *t)
 	if (!reason && fd == -ENOENT) {
 		len = folder_len(path, len);
 		fd = open_inside(machine, t, path, len);
-		reason = reason_above(fd);
+		reason = reason_above(fd, t);
 		close_open(fd);
 	}
 	t->reach = REACH_NO;
