@@ -5,11 +5,12 @@
 
 /*
  * The union over streams: with the work of a device sorted by start, one
- * moving end per class and one for all of them are enough.
+ * moving end per class is enough.  Time is counted by the set of classes that
+ * work, so that what lies over what is known as well.
  *
- *      stream 7   ====  ======
- *      stream 13     =====        ===
- *      busy       ===========     ===
+ *      compute    ====  ======
+ *      copy          =====        ===
+ *      set        11155455111     444     bit 0 compute, bit 2 copy
  */
 static int by_device_and_start(const void *a, const void *b)
 {
@@ -32,34 +33,105 @@ static void sort_work(struct report *r)
 	}
 }
 
-/* The part of [start, end] behind *until, which moves to the end. */
-static int64_t uncovered(int64_t *until, int64_t start, int64_t end)
+/* Lets time pass up to `to`: in each piece the same classes work. */
+static void pass_time(struct device *d, int64_t *clock,
+		      const int64_t until[WORK_CLASSES], int64_t to)
 {
-	int64_t from = start > *until ? start : *until;
+	while (*clock < to) {
+		int64_t next = to;
+		unsigned mask = 0;
 
-	if (end <= from)
-		return 0;
-	*until = end;
-	return end - from;
+		for (int c = 0; c < WORK_CLASSES; c++) {
+			if (until[c] <= *clock)
+				continue;
+			mask |= 1u << c;
+			next = until[c] < next ? until[c] : next;
+		}
+		if (!mask)
+			break;
+		d->mask_ns[mask] += next - *clock;
+		*clock = next;
+	}
+	*clock = to;
 }
 
-void report_busy(struct report *r)
+static void add_work_times(struct report *r)
 {
-	int64_t until = INT64_MIN, class_until[WORK_CLASSES];
+	int64_t clock = INT64_MIN, until[WORK_CLASSES];
 	struct device *d = NULL;
 
-	sort_work(r);
 	for (size_t i = 0; i < r->nr_work; i++) {
 		const struct work *w = &r->work[i];
 
 		if (d != &r->device[w->device]) {
+			if (d)
+				pass_time(d, &clock, until, INT64_MAX);
 			d = &r->device[w->device];
-			until = INT64_MIN;
+			clock = w->start;
 			for (int c = 0; c < WORK_CLASSES; c++)
-				class_until[c] = INT64_MIN;
+				until[c] = INT64_MIN;
 		}
-		d->busy_ns += uncovered(&until, w->start, w->end);
-		d->class_ns[w->class] +=
-			uncovered(&class_until[w->class], w->start, w->end);
+		pass_time(d, &clock, until, w->start);
+		if (w->end > until[w->class])
+			until[w->class] = w->end;
 	}
+	if (d)
+		pass_time(d, &clock, until, INT64_MAX);
+}
+
+/* From the pieces: unions, and what lay over what. */
+static void sum_pieces(struct device *d)
+{
+	const unsigned comm = 1u << WORK_COMM, compute = 1u << WORK_COMPUTE;
+
+	for (unsigned mask = 1; mask < 1u << WORK_CLASSES; mask++) {
+		d->busy_ns += d->mask_ns[mask];
+		for (int c = 0; c < WORK_CLASSES; c++)
+			if (mask & 1u << c)
+				d->class_ns[c] += d->mask_ns[mask];
+		if (mask & (mask - 1))
+			d->overlap_ns += d->mask_ns[mask];
+		if ((mask & comm) && (mask & compute))
+			d->comm_hidden_ns += d->mask_ns[mask];
+	}
+}
+
+static int by_call_lane_and_start(const void *a, const void *b)
+{
+	const struct call *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	return x->start < y->start ? -1 : x->start > y->start;
+}
+
+/* Of a runtime call and the driver call inside it one counts. */
+static void add_call_times(struct report *r)
+{
+	int64_t until = INT64_MIN;
+
+	if (r->nr_calls)
+		qsort(r->calls, r->nr_calls, sizeof(*r->calls),
+		      by_call_lane_and_start);
+	for (size_t i = 0; i < r->nr_calls; i++) {
+		const struct call *c = &r->calls[i];
+		int64_t from = c->start;
+
+		if (!i || c->lane != c[-1].lane)
+			until = INT64_MIN;
+		from = from > until ? from : until;
+		if (c->end > from) {
+			r->lane[c->lane].calls_ns += c->end - from;
+			until = c->end;
+		}
+	}
+}
+
+void report_busy(struct report *r)
+{
+	sort_work(r);
+	add_work_times(r);
+	for (size_t i = 0; i < r->nr_devices; i++)
+		sum_pieces(&r->device[i]);
+	add_call_times(r);
 }

@@ -151,6 +151,7 @@ static uint32_t event_device(struct report *r, const struct trace_event *ev)
 	if (is_new)
 		r->device[r->nr_devices++] = (struct device){
 			.id = id, .file = r->file,
+			.process = number_or_name(r, trace_field(ev, EV_PID)),
 		};
 	return device;
 }
@@ -205,16 +206,13 @@ static void add_call(struct report *r, const struct trace_event *ev,
 	if (lane == UINT32_MAX)
 		return;
 	r->lane[lane].nr_calls++;
-	report_sum(&r->lane[lane].calls_ns, end - start);
-	if (!correlation)
-		return;
 	if (!VEC_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
 		r->no_memory = true;
 		return;
 	}
 	r->calls[r->nr_calls++] = (struct call){
-		.correlation = correlation, .start = start, .lane = lane,
-		.file = r->file,
+		.correlation = correlation, .start = start, .end = end,
+		.lane = lane, .file = r->file,
 	};
 }
 
@@ -293,10 +291,12 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 	}
 	/* The tracer's work, CUPTI's and ours, is not the program's time: the
 	 * last write-out comes long after a short window. */
-	if (ev->cat != CAT_OVERHEAD) {
-		r->first_ns = start < r->first_ns ? start : r->first_ns;
-		r->last_ns = end > r->last_ns ? end : r->last_ns;
+	if (ev->cat == CAT_OVERHEAD) {
+		report_sum(&r->overhead_ns, end - start);
+		return;
 	}
+	r->first_ns = start < r->first_ns ? start : r->first_ns;
+	r->last_ns = end > r->last_ns ? end : r->last_ns;
 	if (!groups)
 		return;
 	group = report_group(r, groups, event_name(r, ev));
@@ -363,6 +363,16 @@ static void add_losses(struct report *r, const struct json_value *gputrace)
 				 intern_text(&r->names, "other", 5), n);
 }
 
+static void add_tracer(struct report *r, const struct json_value *gputrace)
+{
+	struct json_value own = jsonval_member(gputrace, "own_ns");
+	int64_t ns;
+
+	if (jsonval_int(&own, &ns) && ns > 0)
+		report_sum(&r->own_ns, ns);
+	add_losses(r, gputrace);
+}
+
 /* Files of one run may count from different bases. */
 static void align(struct report *r, const struct trace *t)
 {
@@ -409,7 +419,7 @@ int report_add_file(struct report *r, const char *path,
 		more = -EBADMSG;
 	}
 	if (!more)
-		add_losses(r, trace_header(t, HEADER_GPUTRACE));
+		add_tracer(r, trace_header(t, HEADER_GPUTRACE));
 	if (more >= 0 && r->no_memory) {
 		snprintf(problem->text, sizeof(problem->text),
 			 "out of memory");

@@ -47,9 +47,9 @@ struct work {                   /* one GPU operation */
 	uint16_t file;
 };
 
-struct call {                   /* one API call that may launch work */
-	uint64_t correlation;
-	int64_t start;
+struct call {                   /* one API call */
+	uint64_t correlation;   /* 0: none */
+	int64_t start, end;
 	uint32_t lane;
 	uint16_t file;
 };
@@ -62,14 +62,18 @@ struct range {                  /* one NVTX range on a CPU lane */
 struct device {
 	int64_t id;
 	uint16_t file;
+	uint64_t process;       /* as lane.pid */
 	int64_t busy_ns, class_ns[WORK_CLASSES];
+	int64_t overlap_ns;     /* at least two classes at once */
+	int64_t comm_hidden_ns; /* communication while computing */
+	int64_t mask_ns[1 << WORK_CLASSES];     /* by the set of classes */
 };
 
 struct lane {                   /* a thread, as (process, tid) of a file */
 	uint64_t pid, tid;      /* REPORT_TEXT | name for strings */
 	uint32_t name;          /* INTERN_NONE: unknown */
 	uint64_t nr_calls, nr_ranges;
-	int64_t calls_ns;
+	int64_t calls_ns;       /* in calls: their union */
 };
 #define REPORT_TEXT (1ull << 63)
 
@@ -96,6 +100,8 @@ struct report {
 	bool has_base;
 	int64_t base_ns, shift_ns;
 	int64_t first_ns, last_ns;
+	int64_t own_ns;         /* CPU time of the tracer, as it says */
+	int64_t overhead_ns;    /* slices of the tracer's work, and CUPTI's */
 	uint64_t nr_events, nr_bad_times;
 	bool no_memory;         /* something is missing: results are void */
 };
@@ -119,8 +125,9 @@ static inline void report_sum(int64_t *sum, int64_t n)
 }
 
 /* Second step, once, after the last file.  busy: the time in which a device
- * worked, as the union over its streams, in all and by class.  ranges: self
- * times, and the projection of each range on the GPU. */
+ * worked, as the union over its streams, in all and by class, and the time of
+ * each thread in calls.  ranges: self times, and the projection of each range
+ * on the GPU. */
 void report_busy(struct report *r);
 void report_ranges(struct report *r);
 

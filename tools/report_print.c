@@ -79,17 +79,6 @@ static const struct column thread_columns[] = {
 	{ "Thread", "name", CELL_TEXT, COLUMN_BOTH },
 };
 
-static const struct column device_columns[] = {
-	{ "Busy (%)", "share", CELL_SHARE, COLUMN_BOTH },
-	{ "Busy (ns)", "busy_ns", CELL_NS, COLUMN_BOTH },
-	{ "Idle (ns)", "idle_ns", CELL_NS, COLUMN_BOTH },
-	{ "Compute (ns)", "compute_ns", CELL_NS, COLUMN_BOTH },
-	{ "Comm (ns)", "comm_ns", CELL_NS, COLUMN_BOTH },
-	{ "Copy (ns)", "copy_ns", CELL_NS, COLUMN_BOTH },
-	{ "File", "file", CELL_COUNT, COLUMN_BOTH },
-	{ "Device", "device", CELL_COUNT, COLUMN_BOTH },
-};
-
 /* What a table needs besides its numbers. */
 enum extra { EXTRA_NONE, EXTRA_BYTES, EXTRA_SIZES, EXTRA_SELF, EXTRA_PROJ };
 
@@ -181,15 +170,9 @@ static int by_key_then_name(const void *a, const void *b)
 	return strcmp(x->name, y->name);
 }
 
-static int64_t share(int64_t part, int64_t whole)
-{
-	return whole > 0 ? (int64_t)(((__int128)part * CELL_SHARE_ONE +
-				      whole / 2) / whole) : 0;
-}
-
 static void fill_times(union cell *cell, const struct row *row, int64_t total)
 {
-	cell[C_SHARE].n = share(row->time.total, total);
+	cell[C_SHARE].n = report_share(row->time.total, total);
 	cell[C_TOTAL].n = row->time.total;
 	cell[C_COUNT].n = row->time.count;
 	cell[C_AVG].n = row->time.avg;
@@ -288,8 +271,7 @@ static int print_groups(struct report_view *s, struct report *r,
 	return t.cells ? 0 : -1;
 }
 
-/* A pid or tid as text, in memory that the report owns. */
-static const char *lane_text(struct report *r, uint64_t n)
+const char *report_lane_text(struct report *r, uint64_t n)
 {
 	char text[24];
 	uint32_t id = n;
@@ -324,8 +306,8 @@ static int print_threads(struct report_view *s, struct report *r)
 		cell[0].n = lane->calls_ns;
 		cell[1].n = lane->nr_calls;
 		cell[2].n = lane->nr_ranges;
-		cell[3].text = lane_text(r, lane->pid);
-		cell[4].text = lane_text(r, lane->tid);
+		cell[3].text = report_lane_text(r, lane->pid);
+		cell[4].text = report_lane_text(r, lane->tid);
 		cell[5].text = lane->name == INTERN_NONE ? "" :
 			intern_get(&r->names, lane->name);
 		t.nr_rows++;
@@ -336,112 +318,6 @@ static int print_threads(struct report_view *s, struct report *r)
 	return 0;
 }
 
-static int print_devices(struct report_view *s, const struct report *r,
-			 int64_t wall)
-{
-	enum { NR = sizeof(device_columns) / sizeof(*device_columns) };
-	struct table t = {
-		.title = "GPUs", .key = "devices", .use = COLUMN_BOTH,
-		.columns = device_columns, .nr_columns = NR,
-		.nr_rows = r->nr_devices,
-	};
-
-	t.cells = calloc(r->nr_devices * NR + 1, sizeof(*t.cells));
-	if (!t.cells)
-		return -1;
-	for (size_t i = 0; i < r->nr_devices; i++) {
-		const struct device *d = &r->device[i];
-		union cell *cell = t.cells + i * NR;
-
-		cell[0].n = share(d->busy_ns, wall);
-		cell[1].n = d->busy_ns;
-		cell[2].n = wall - d->busy_ns;
-		cell[3].n = d->class_ns[WORK_COMPUTE];
-		cell[4].n = d->class_ns[WORK_COMM];
-		cell[5].n = d->class_ns[WORK_COPY];
-		cell[6].n = d->file;
-		cell[7].n = d->id;
-	}
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-	free(t.cells);
-	return 0;
-}
-
-static int64_t group_sum(const struct groups *g, int64_t *count)
-{
-	int64_t total = 0;
-	struct stats st;
-
-	*count = 0;
-	for (size_t i = 0; i < g->nr; i++) {
-		stats_compute(&g->group[i].time, &st);
-		report_sum(&total, st.total);
-		*count += st.count;
-	}
-	return total;
-}
-
-/* Sums over the GPUs; without any, the time of one that did nothing. */
-static struct device sum_devices(const struct report *r, int64_t wall,
-				 int64_t *whole)
-{
-	struct device sum = { .busy_ns = 0 };
-
-	*whole = r->nr_devices ? 0 : wall;
-	for (size_t i = 0; i < r->nr_devices; i++) {
-		report_sum(whole, wall);
-		report_sum(&sum.busy_ns, r->device[i].busy_ns);
-		for (int c = 0; c < WORK_CLASSES; c++)
-			report_sum(&sum.class_ns[c], r->device[i].class_ns[c]);
-	}
-	return sum;
-}
-
-static void print_facts(struct report_view *s, const struct report *r,
-			int64_t wall, const struct named_count *losses)
-{
-	int64_t whole, kernels, kernel_ns = group_sum(&r->kernels, &kernels);
-	struct device sum = sum_devices(r, wall, &whole);
-	const struct fact facts[] = {
-		{ "Wall time", "wall_ns", CELL_NS, wall, 0, NULL, 0 },
-		{ "GPU busy", "gpu_busy_ns", CELL_NS, sum.busy_ns, whole,
-			NULL, 0 },
-		{ "GPU idle", "gpu_idle_ns", CELL_NS, whole - sum.busy_ns,
-			whole, NULL, 0 },
-		{ "  compute", "compute_ns", CELL_NS,
-			sum.class_ns[WORK_COMPUTE], whole, NULL, 0 },
-		{ "  communication", "comm_ns", CELL_NS,
-			sum.class_ns[WORK_COMM], whole, NULL, 0 },
-		{ "  copies and sets", "copy_ns", CELL_NS,
-			sum.class_ns[WORK_COPY], whole, NULL, 0 },
-		{ "Kernels", "kernel_count", CELL_COUNT, kernels, 0, NULL, 0 },
-		{ "Kernel time, summed", "kernel_time_ns", CELL_NS, kernel_ns,
-			0, NULL, 0 },
-		{ "Losses", "losses", CELL_TEXT, 0, 0, losses, r->nr_losses },
-	};
-
-	table_facts(&s->out, r->nr_devices > 1 ?
-		    "Summary (GPU times are sums over the GPUs)" : "Summary",
-		    "summary", facts, sizeof(facts) / sizeof(*facts));
-}
-
-static int print_summary(struct report_view *s, const struct report *r,
-			 int64_t wall)
-{
-	struct named_count *list = calloc(r->nr_losses + 1, sizeof(*list));
-
-	if (!list)
-		return -1;
-	for (size_t i = 0; i < r->nr_losses; i++)
-		list[i] = (struct named_count){
-			intern_get(&r->names, r->loss[i].cause), r->loss[i].n,
-		};
-	print_facts(s, r, wall, list);
-	free(list);
-	return 0;
-}
-
 int report_print(struct report_view *s, struct report *r)
 {
 	int64_t wall = r->last_ns > r->first_ns ? r->last_ns - r->first_ns : 0;
@@ -449,9 +325,9 @@ int report_print(struct report_view *s, struct report *r)
 
 	table_begin(&s->out);
 	if (wants(s, "summary"))
-		err |= print_summary(s, r, wall);
+		err |= report_print_summary(s, r, wall);
 	if (wants(s, "devices"))
-		err |= print_devices(s, r, wall);
+		err |= report_print_devices(s, r, wall);
 	for (int i = 0; i < NR_GROUP_TABLES; i++)
 		if (wants(s, group_tables[i].key))
 			err |= print_groups(s, r, &group_tables[i]);

@@ -22,6 +22,17 @@ struct report_view {
 
 bool report_has_table(const char *name, size_t len);
 
+/* Parts of it, 0 or -1 (out of memory).  wall: the whole time, ns. */
+int report_print_summary(struct report_view *view, struct report *r,
+			 int64_t wall);
+int report_print_devices(struct report_view *view, struct report *r,
+			 int64_t wall);
+
+/* part / whole in units of CELL_SHARE, halves rounded up. */
+int64_t report_share(int64_t part, int64_t whole);
+/* A pid or tid of a lane as text, in memory that the report owns. */
+const char *report_lane_text(struct report *r, uint64_t n);
+
 /* Prints a report whose second steps are done.  Returns 0 or -errno. */
 int report_print(struct report_view *view, struct report *r);
 
