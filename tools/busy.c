@@ -12,12 +12,14 @@
  *      copy          =====        ===
  *      set        11155455111     444     bit 0 compute, bit 2 copy
  */
-static int by_device_and_start(const void *a, const void *b)
+static int by_device_and_start(const void *a, const void *b, void *arg)
 {
 	const struct work *x = a, *y = b;
+	const struct stream *stream = arg;
+	uint32_t dx = stream[x->stream].device, dy = stream[y->stream].device;
 
-	if (x->device != y->device)
-		return x->device < y->device ? -1 : 1;
+	if (dx != dy)
+		return dx < dy ? -1 : 1;
 	return x->start < y->start ? -1 : x->start > y->start;
 }
 
@@ -25,10 +27,11 @@ static int by_device_and_start(const void *a, const void *b)
 static void sort_work(struct report *r)
 {
 	for (size_t i = 1; i < r->nr_work; i++) {
-		if (by_device_and_start(&r->work[i - 1], &r->work[i]) <= 0)
+		if (by_device_and_start(&r->work[i - 1], &r->work[i],
+					r->stream) <= 0)
 			continue;
-		qsort(r->work, r->nr_work, sizeof(*r->work),
-		      by_device_and_start);
+		qsort_r(r->work, r->nr_work, sizeof(*r->work),
+			by_device_and_start, r->stream);
 		return;
 	}
 }
@@ -55,6 +58,12 @@ static void pass_time(struct device *d, int64_t *clock,
 	*clock = to;
 }
 
+static int64_t clip(const struct report *r, int64_t at)
+{
+	at = at < r->first_ns ? r->first_ns : at;
+	return at > r->last_ns ? r->last_ns : at;
+}
+
 static void add_work_times(struct report *r)
 {
 	int64_t clock = INT64_MIN, until[WORK_CLASSES];
@@ -62,18 +71,19 @@ static void add_work_times(struct report *r)
 
 	for (size_t i = 0; i < r->nr_work; i++) {
 		const struct work *w = &r->work[i];
+		int64_t start = clip(r, w->start), end = clip(r, w->end);
 
-		if (d != &r->device[w->device]) {
+		if (d != &r->device[report_work_device(r, w)]) {
 			if (d)
 				pass_time(d, &clock, until, INT64_MAX);
-			d = &r->device[w->device];
-			clock = w->start;
+			d = &r->device[report_work_device(r, w)];
+			clock = start;
 			for (int c = 0; c < WORK_CLASSES; c++)
 				until[c] = INT64_MIN;
 		}
-		pass_time(d, &clock, until, w->start);
-		if (w->end > until[w->class])
-			until[w->class] = w->end;
+		pass_time(d, &clock, until, start);
+		if (end > until[w->class])
+			until[w->class] = end;
 	}
 	if (d)
 		pass_time(d, &clock, until, INT64_MAX);
@@ -98,7 +108,8 @@ static void sum_pieces(struct device *d)
 
 static int by_call_lane_and_start(const void *a, const void *b)
 {
-	const struct call *x = a, *y = b;
+	const struct call *x = *(const struct call *const *)a;
+	const struct call *y = *(const struct call *const *)b;
 
 	if (x->lane != y->lane)
 		return x->lane < y->lane ? -1 : 1;
@@ -106,25 +117,47 @@ static int by_call_lane_and_start(const void *a, const void *b)
 }
 
 /* Of a runtime call and the driver call inside it one counts. */
-static void add_call_times(struct report *r)
+static void add_call_times(struct report *r, const struct call **sorted)
 {
 	int64_t until = INT64_MIN;
 
-	if (r->nr_calls)
-		qsort(r->calls, r->nr_calls, sizeof(*r->calls),
-		      by_call_lane_and_start);
 	for (size_t i = 0; i < r->nr_calls; i++) {
-		const struct call *c = &r->calls[i];
-		int64_t from = c->start;
+		const struct call *c = sorted[i];
+		int64_t from = clip(r, c->start), to = clip(r, c->end);
 
-		if (!i || c->lane != c[-1].lane)
+		if (!i || c->lane != sorted[i - 1]->lane)
 			until = INT64_MIN;
+		if (c->out)
+			continue;
+		r->lane[c->lane].nr_calls++;
 		from = from > until ? from : until;
-		if (c->end > from) {
-			r->lane[c->lane].calls_ns += c->end - from;
-			until = c->end;
+		if (to > from) {
+			r->lane[c->lane].calls_ns += to - from;
+			until = to;
 		}
 	}
+}
+
+static void sort_calls(struct report *r)
+{
+	const struct call **sorted = malloc((r->nr_calls + 1) *
+					    sizeof(*sorted));
+	bool in_order = true;
+
+	if (!sorted) {
+		r->no_memory = true;
+		return;
+	}
+	for (size_t i = 0; i < r->nr_calls; i++) {
+		sorted[i] = &r->calls[i];
+		in_order &= !i || by_call_lane_and_start(&sorted[i - 1],
+							 &sorted[i]) <= 0;
+	}
+	if (!in_order)
+		qsort(sorted, r->nr_calls, sizeof(*sorted),
+		      by_call_lane_and_start);
+	add_call_times(r, sorted);
+	free(sorted);
 }
 
 void report_busy(struct report *r)
@@ -133,5 +166,5 @@ void report_busy(struct report *r)
 	add_work_times(r);
 	for (size_t i = 0; i < r->nr_devices; i++)
 		sum_pieces(&r->device[i]);
-	add_call_times(r);
+	sort_calls(r);
 }

@@ -26,16 +26,17 @@ int64_t report_share(int64_t part, int64_t whole)
 				      whole / 2) / whole) : 0;
 }
 
-static int by_file_and_id(const void *a, const void *b)
+static int by_file_and_id(const void *a, const void *b, void *arg)
 {
+	const struct process *process = arg;
 	const struct device *const *x = a, *const *y = b;
 
 	if ((*x)->file != (*y)->file)
 		return (*x)->file < (*y)->file ? -1 : 1;
 	if ((*x)->id != (*y)->id)
 		return (*x)->id < (*y)->id ? -1 : 1;
-	return (*x)->process < (*y)->process ? -1 :
-		(*x)->process > (*y)->process;
+	return process[(*x)->process].pid < process[(*y)->process].pid ? -1 :
+		process[(*x)->process].pid > process[(*y)->process].pid;
 }
 
 static void fill_device(union cell *cell, const struct device *d, int64_t wall)
@@ -59,16 +60,17 @@ int report_print_devices(struct report_view *s, struct report *r, int64_t wall)
 	struct table t = {
 		.title = "GPUs", .key = "devices", .use = COLUMN_BOTH,
 		.columns = device_columns, .nr_columns = NR,
-		.nr_rows = r->nr_devices,
 	};
 
 	t.cells = calloc(r->nr_devices * NR + 1, sizeof(*t.cells));
 	if (!t.cells || !sorted)
 		goto out;
 	for (size_t i = 0; i < r->nr_devices; i++)
-		sorted[i] = &r->device[i];
-	qsort(sorted, r->nr_devices, sizeof(*sorted), by_file_and_id);
-	for (size_t i = 0; i < r->nr_devices; i++)
+		if (!r->device[i].out)
+			sorted[t.nr_rows++] = &r->device[i];
+	qsort_r(sorted, t.nr_rows, sizeof(*sorted), by_file_and_id,
+		r->process);
+	for (size_t i = 0; i < t.nr_rows; i++)
 		fill_device(t.cells + i * NR, sorted[i], wall);
 	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
 		table_rows(&s->out, &t);
@@ -80,6 +82,7 @@ out:
 
 struct sums {
 	struct device gpu;      /* over all GPUs */
+	size_t nr_gpus;
 	int64_t whole;          /* wall time times GPUs */
 	int64_t api_ns, busiest_ns;     /* all threads, and the busiest one */
 	int64_t nr_api, nr_kernels, kernel_ns;
@@ -88,13 +91,11 @@ struct sums {
 static int64_t group_sum(const struct groups *g, int64_t *count)
 {
 	int64_t total = 0;
-	struct stats st;
 
 	*count = 0;
 	for (size_t i = 0; i < g->nr; i++) {
-		stats_compute(&g->group[i].time, &st);
-		report_sum(&total, st.total);
-		*count += st.count;
+		report_sum(&total, g->group[i].stats[SET_TIME].total);
+		*count += g->group[i].stats[SET_TIME].count;
 	}
 	return total;
 }
@@ -102,10 +103,12 @@ static int64_t group_sum(const struct groups *g, int64_t *count)
 /* Without a GPU, the time of one that did nothing. */
 static void add_up(const struct report *r, int64_t wall, struct sums *sum)
 {
-	sum->whole = r->nr_devices ? 0 : wall;
 	for (size_t i = 0; i < r->nr_devices; i++) {
 		const struct device *d = &r->device[i];
 
+		if (d->out)
+			continue;
+		sum->nr_gpus++;
 		report_sum(&sum->whole, wall);
 		report_sum(&sum->gpu.busy_ns, d->busy_ns);
 		report_sum(&sum->gpu.overlap_ns, d->overlap_ns);
@@ -113,6 +116,7 @@ static void add_up(const struct report *r, int64_t wall, struct sums *sum)
 		for (int c = 0; c < WORK_CLASSES; c++)
 			report_sum(&sum->gpu.class_ns[c], d->class_ns[c]);
 	}
+	sum->whole = sum->nr_gpus ? sum->whole : wall;
 	for (size_t i = 0; i < r->nr_lanes; i++) {
 		int64_t ns = r->lane[i].calls_ns;
 
@@ -193,7 +197,7 @@ static void print_facts(struct report_view *s, const struct report *r,
 			NULL, NULL },
 	};
 
-	table_facts(&s->out, r->nr_devices > 1 ?
+	table_facts(&s->out, sum.nr_gpus > 1 ?
 		    "Summary (GPU times are sums over the GPUs)" : "Summary",
 		    "summary", facts, sizeof(facts) / sizeof(*facts));
 }

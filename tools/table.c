@@ -8,7 +8,7 @@
 #include "tools/utf8.h"
 
 enum {
-	MAX_COLUMNS = 24,
+	MAX_COLUMNS = 32,
 	NAME_WIDTH = 72,        /* 12 numbers of a kernel row fit beside it */
 	CELL_SIZE = 48,
 };
