@@ -5,12 +5,12 @@ What they must say is computed here, from the same file, with Python's json
 and integers.
 """
 import collections
-import json
 import random
+import re
 
 import pytest
 from test_tools import (GPU_WORK, TABLES, expected_summary, load, ns, report,
-                        slice_of, slices, stats, write)
+                        slice_of, slices, stats, union, write)
 
 
 def span(e):
@@ -175,3 +175,95 @@ def test_order_and_empty_processes_do_not_matter(gputrace, tmp_path, by):
                           "tid": 99, "ts": 0, "args": {"name": "idle"}}]
         path = write(tmp_path / "b.json", more[seed:] + more[:seed])
         assert report(gputrace, "--by", by, path) == want
+
+
+def selected(events, device=None, stream=None, pattern=None, window=None):
+    """What the filters leave, by their words in the manual."""
+    spans = {id(e): span(e) for e in slices(events)}
+    first = min(s for s, _ in spans.values())
+    last = max(e for _, e in spans.values())
+    low, high = window or (0, last - first + 1)
+    inside = [(lane(e), spans[id(e)]) for e in slices(events)
+              if e["cat"] == "user_annotation" and pattern and
+              re.fullmatch(pattern, e["name"])]
+    calls = calls_of(events)
+    left = []
+    for e in slices(events):
+        start, end = (t - first for t in spans[id(e)])
+        gpu = e["cat"] in GPU_WORK
+        if start >= high or end <= low and start < low:
+            continue
+        if gpu and (device not in (None, e["args"]["device"]) or
+                    stream not in (None, e["args"]["stream"])):
+            continue
+        at = calls.get(e["args"].get("correlation")) if gpu else e
+        if pattern and not (at and any(
+                lane(at) == on and s <= span(at)[0] <= t
+                for on, (s, t) in inside)):
+            continue
+        left.append(e)
+    return left
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("filters, want", [
+    (["device=1"], {"device": 1}), (["stream=13"], {"stream": 13}),
+    (["range=r[12]"], {"pattern": "r[12]"}),
+    (["time=200us..400.5us"], {"window": (200000, 400500)}),
+    (["time=0.0005s.."], {"window": (500000, 1 << 60)}),
+    (["time=..100000ns", "device=0", "stream=7", "range=r*"],
+     {"window": (0, 100000), "device": 0, "stream": 7, "pattern": "r.*"})])
+def test_filters(gputrace, tmp_path, seed, filters, want):
+    events = made_up(seed)
+    path = write(tmp_path / "t.json", events)
+    got = report(gputrace, *(x for f in filters for x in ("-F", f)), path)
+    left = selected(events, **want)
+    for table, cats in [("kernels", ("kernel",)), ("copies", ("gpu_memcpy",)),
+                        ("api", ("cuda_runtime", "cuda_driver")),
+                        ("nvtx", ("user_annotation",))]:
+        check_rows(got[table], grouped(
+            ((e["name"],), ns(e["dur"])) for e in left if e["cat"] in cats),
+            ("name",))
+    first, last = (f(span(e)[i] for e in slices(events))
+                   for i, f in ((0, min), (1, max)))
+    low, high = want.get("window", (0, 1 << 60))
+    low, high = first + low, min(first + high, last)
+    if "pattern" in want:
+        low = max(low, min(span(e)[0] for e in left))
+        high = min(high, max(span(e)[1] for e in left))
+    gpus = grouped((e["args"]["device"], tuple(
+        min(max(t, low), high) for t in span(e))) for e in left
+        if e["cat"] in GPU_WORK)
+    assert got["summary"]["wall_ns"] == high - low
+    assert {d["device"]: d["busy_ns"] for d in got["devices"]
+            if d["busy_ns"]} == \
+        {d: union(spans) for d, spans in gpus.items() if union(spans)}
+    if "device" in want:
+        assert {d["device"] for d in got["devices"]} <= {want["device"]}
+
+
+@pytest.mark.parametrize("bad", [
+    "time=", "time=..", "time=5..6", "time=2ms..1ms", "time=1ms", "device=",
+    "time=1.2.3s..", "time=-1ms..", "device=x", "stream=-1", "range=",
+    "time=1ms..2ms "])
+def test_filters_that_cannot_be(gputrace, real_trace, bad):
+    done = gputrace("report", "-F", bad, real_trace)
+    assert (done.status, done.out) == (2, "") and bad in done.err
+
+
+@pytest.mark.parametrize("by, place", [
+    ("process", lambda gpu, at: "process %d" % at["pid"]),
+    ("device", lambda gpu, at: "GPU %d" % gpu["args"]["device"]),
+    ("stream", lambda gpu, at: "GPU %d stream %d" %
+     (gpu["args"]["device"], gpu["args"]["stream"]))])
+def test_by(gputrace, tmp_path, by, place):
+    events = made_up(8)
+    got = report(gputrace, "--by", by, write(tmp_path / "t.json", events))
+    for table, cats in [("kernels", ("kernel",)), ("copies", ("gpu_memcpy",))]:
+        check_rows(got[table], grouped(
+            ((e["name"], place(e, at)), ns(e["dur"]))
+            for e, at in linked(events, cats)), ("name", "where"))
+    for table, cat in [("nvtx", "user_annotation")] * (by == "process"):
+        check_rows(got[table], grouped(
+            ((e["name"], place(e, e)), ns(e["dur"])) for e in slices(events)
+            if e["cat"] == cat), ("name", "where"))

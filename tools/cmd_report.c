@@ -19,7 +19,9 @@ static const struct option_spec specs[] = {
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },
-	{ "filter", 'F', "GLOB", "only rows whose name matches" },
+	{ "filter", 'F', "WHAT", "only rows whose name matches the pattern WHAT,\n"
+		"or name=PATTERN, time=FROM..TO (10ms..1.5s), range=\n"
+		"PATTERN, device=N, stream=N; may be given several times" },
 	{ "by", 'b', "WHAT", "rows for each process, device or stream; all\n"
 		"(default): one for all of them" },
 	{ "wide", 'w', NULL, "do not cut long names" },
@@ -83,8 +85,7 @@ static bool set_option(struct report_view *view, int option,
 		view->top = n;
 		return n > 0;
 	case OPT_FILTER:
-		view->filter = value;
-		return true;
+		return report_filter(value, &view->select, &view->filter);
 	default:
 		view->out.wide = true;
 		return true;

@@ -177,6 +177,12 @@ void report_fini(struct report *r);
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem);
 
+/* Takes one --filter: "time=10ms..2s", "range=GLOB", "device=0", "stream=7",
+ * "name=GLOB", or just a GLOB, which goes to *name.  Strings are the
+ * caller's.  Returns false if the value cannot be. */
+bool report_filter(const char *text, struct report_select *select,
+		   const char **name);
+
 /* Links, selects and groups.  Failures of memory set no_memory. */
 void report_finish(struct report *r, const struct report_select *select);
 
