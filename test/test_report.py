@@ -111,7 +111,24 @@ def check_range_kernels(got, events):
         {k: len(v) for k, v in instances.items()}
 
 
+def check_graph_launches(got, events):
+    launches = grouped(
+        ((k["args"]["graph id"], k["args"]["correlation"]), (k, a))
+        for k, a in linked(events, GPU_WORK) if k["args"].get("graph id"))
+    spans, api, ops = [], collections.Counter(), collections.Counter()
+    for (graph, _), pairs in launches.items():
+        name = "CUDA graph %d" % graph
+        spans.append(((name,), max(span(k)[1] for k, _ in pairs) -
+                      min(span(k)[0] for k, _ in pairs)))
+        api[name] += ns(pairs[0][1]["dur"])
+        ops[name] += len(pairs)
+    rows = check_rows(got["graph_launches"], grouped(spans), ("name",))
+    assert {k[0]: (r["api_ns"], r["gpu_ops"]) for k, r in rows.items()} == \
+        {name: (api[name], n) for name, n in ops.items()}
+
+
 def check(got, events):
+    check_graph_launches(got, events)
     check_shapes(got, events)
     check_launches(got, events)
     check_range_kernels(got, events)
@@ -142,6 +159,7 @@ def made_up(seed, n=120):
                 at + rng.choice([0, 1, 9, 30]), rng.choice([0, 2, 8.125]),
                 5000000 + device, rng.randrange(2), device=device, bytes=i,
                 stream=rng.choice([7, 13]), correlation=i,
+                **({"graph id": 1 + i % 2} if i % 3 == 0 else {}),
                 **rng.choice([{}, {"grid": [i % 3, 1, 1],
                                    "block": [32, i % 2, 1]}]))
     for _ in range(n):
@@ -267,3 +285,12 @@ def test_by(gputrace, tmp_path, by, place):
         check_rows(got[table], grouped(
             ((e["name"], place(e, e)), ns(e["dur"])) for e in slices(events)
             if e["cat"] == cat), ("name", "where"))
+
+
+def test_styles_of_ranges(gputrace, tmp_path):
+    path = write(tmp_path / "t.json", [
+        slice_of("user_annotation", "r", 0, 9), dict(
+            slice_of("user_annotation", "r", 2, 4), tid=5000001)])
+    rows = report(gputrace, path)["nvtx"]
+    assert {(r["style"], r["total_ns"], r["self_ns"]) for r in rows} == \
+        {("PushPop", 9000, 9000), ("StartEnd", 4000, 4000)}

@@ -63,10 +63,7 @@ struct open_ranges {
 static struct group *range_group(struct report *r, struct groups *groups,
 				 const struct range *range)
 {
-	return report_group_get(r, groups, (struct group_key){
-		range->name, INTERN_NONE, INTERN_NONE,
-		report_lane_place(r, range->lane),
-	});
+	return report_group_get(r, groups, report_range_key(r, range));
 }
 
 /* Lets time pass up to `to`. */
@@ -302,7 +299,7 @@ static void take_recorded(struct report *r, const struct gpu_range *from,
 	if (r->by == BY_PROCESS)
 		place = r->device[r->stream[from->stream].device].process;
 	to = report_group_get(r, &r->projected, (struct group_key){
-		from->name, INTERN_NONE, INTERN_NONE, place,
+		from->name, r->style[1], INTERN_NONE, place,
 	});
 	if (!to)
 		return;

@@ -34,9 +34,11 @@ void report_fini(struct report *r)
 	struct groups *const groups[] = {
 		&r->kernels, &r->shapes, &r->api, &r->copies, &r->graphs,
 		&r->ranges, &r->projected, &r->range_kernels, &r->launches,
+		&r->graph_launches,
 	};
 	struct pairs *const pairs[] = {
 		&r->devices, &r->streams, &r->processes, &r->lanes,
+		&r->graph_ids,
 	};
 	void *const arrays[] = {
 		r->work, r->calls, r->range, r->gpu_range, r->bytes,
@@ -221,6 +223,26 @@ static uint32_t event_bytes(struct report *r, const struct trace_event *ev)
 	return r->nr_bytes++;
 }
 
+/* Which graph a launch was of is said by each of its nodes. */
+static void add_graph_id(struct report *r, const struct trace_event *ev)
+{
+	uint64_t correlation = event_correlation(ev);
+	char text[40];
+	bool is_new;
+	int64_t id;
+	int len;
+
+	if (!correlation || !jsonval_int(trace_arg(ev, ARG_GRAPH_ID), &id) ||
+	    id <= 0 || pairs_find(&r->graph_ids, r->file, correlation) !=
+	    UINT32_MAX)
+		return;
+	len = snprintf(text, sizeof(text), "CUDA graph %" PRId64, id);
+	if (pairs_put(&r->graph_ids, r->file, correlation,
+		      intern_text(&r->names, text, len),
+		      &is_new) == UINT32_MAX)
+		r->no_memory = true;
+}
+
 static void add_work(struct report *r, const struct trace_event *ev,
 		     uint32_t name, int64_t start, int64_t end)
 {
@@ -240,6 +262,7 @@ static void add_work(struct report *r, const struct trace_event *ev,
 		r->no_memory = true;
 		return;
 	}
+	add_graph_id(r, ev);
 	r->device[r->stream[stream].device].has_work = true;
 	r->work[r->nr_work++] = (struct work){
 		.start = start, .end = end, .name = name, .stream = stream,

@@ -137,7 +137,7 @@ struct report_select {
 struct report {
 	struct intern names;
 	struct groups kernels, shapes, api, copies, graphs, ranges, projected,
-		      range_kernels, launches;
+		      range_kernels, launches, graph_launches;
 	struct work *work;
 	struct call *calls;
 	struct range *range;
@@ -154,6 +154,8 @@ struct report {
 	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
 	       cap_losses;
 	struct pairs devices, streams, processes, lanes;
+	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
+	uint32_t style[2];      /* names: of push/pop and start/end ranges */
 	enum report_by by;
 	struct last_stream {    /* most events are of the same */
 		uint64_t pid;
@@ -198,13 +200,15 @@ static inline void report_sum(int64_t *sum, int64_t n)
  * their calls.  select: drops what is not wanted.  busy: the time in which a
  * device worked, as the union over its streams, in all and by class, and the
  * time of each thread in calls.  group: by name.  ranges: self times, the
- * projection of each range on the GPU and the kernels in it.
+ * projection of each range on the GPU and the kernels in it.  graphs: CUDA
+ * graphs by launch.
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
 void report_busy(struct report *r);
 void report_group(struct report *r);
 void report_ranges(struct report *r);
+void report_graphs(struct report *r);
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,
@@ -225,6 +229,10 @@ static inline const struct call *report_work_call(const struct report *r,
 {
 	return w->correlation ? &r->calls[w->correlation - 1] : NULL;
 }
+
+/* What the groups of NVTX ranges are of: name, style and place. */
+struct group_key report_range_key(const struct report *r,
+				  const struct range *range);
 
 /* Where a group of a CPU lane belongs, and one of GPU work. */
 uint32_t report_lane_place(const struct report *r, uint32_t lane);

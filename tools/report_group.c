@@ -38,6 +38,21 @@ uint32_t report_lane_place(const struct report *r, uint32_t lane)
 	return r->by == BY_PROCESS ? r->lane[lane].process : INTERN_NONE;
 }
 
+/* No thread has so high a number (the kernel's limit is 2^22): these lanes of
+ * a process are where the tracer puts start/end ranges. */
+struct group_key report_range_key(const struct report *r,
+				  const struct range *range)
+{
+	enum { NO_THREAD = 5000000 };
+	uint64_t tid = r->lane[range->lane].tid;
+	bool lane = !(tid & REPORT_TEXT) && tid >= NO_THREAD;
+
+	return (struct group_key){
+		range->name, r->style[lane], INTERN_NONE,
+		report_lane_place(r, range->lane),
+	};
+}
+
 /* The process of GPU work is the one that launched it; where that is not
  * known, the GPU's own one. */
 uint32_t report_work_place(const struct report *r, const struct work *w)
@@ -174,10 +189,7 @@ static bool range_key(struct report *r, size_t i, struct group_key *key)
 	const struct range *range = &r->range[i];
 
 	r->lane[range->lane].nr_ranges++;
-	*key = (struct group_key){
-		range->name, INTERN_NONE, INTERN_NONE,
-		report_lane_place(r, range->lane),
-	};
+	*key = report_range_key(r, range);
 	return true;
 }
 

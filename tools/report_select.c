@@ -314,9 +314,12 @@ void report_select(struct report *r, const struct report_select *want)
 
 void report_finish(struct report *r, const struct report_select *want)
 {
+	r->style[0] = intern_text(&r->names, "PushPop", 7);
+	r->style[1] = intern_text(&r->names, "StartEnd", 8);
 	report_link(r);
 	report_select(r, want);
 	report_busy(r);
 	report_group(r);
 	report_ranges(r);
+	report_graphs(r);
 }

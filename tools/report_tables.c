@@ -33,6 +33,8 @@
 	C("Where", "where", TEXT, BOTH, PLACE, TIME)
 #define NAME(title) \
 	C(title, "name", TEXT, BOTH, NAME, TIME)
+#define STYLE \
+	C("Style", "style", TEXT, BOTH, SECOND, TIME)
 #define THREAD \
 	C("PID", "pid", TEXT, BOTH, PID, TIME), \
 	C("TID", "tid", TEXT, BOTH, TID, TIME)
@@ -64,8 +66,8 @@ static const struct report_column size_columns[] = {
 };
 
 static const struct report_column range_columns[] = {
-	TIMES("Instances"), C("Self Time (ns)", "self_ns", NS, BOTH, SELF, TIME),
-	PLACE, NAME("Range"),
+	TIMES("Instances"),
+	C("Self Time (ns)", "self_ns", NS, BOTH, SELF, TIME), STYLE, PLACE, NAME("Range"),
 };
 
 static const struct report_column projected_columns[] = {
@@ -75,7 +77,7 @@ static const struct report_column projected_columns[] = {
 	PART("Proj ", "", TIME),
 	C("Total Range Time (ns)", "range_ns", NS, BOTH, RANGE_NS, TIME),
 	C("Total GPU Ops", "gpu_ops", COUNT, BOTH, OPS, TIME),
-	PLACE, NAME("Range"),
+	STYLE, PLACE, NAME("Range"),
 };
 
 static const struct report_column range_kernel_columns[] = {
@@ -93,6 +95,12 @@ static const struct report_column launch_columns[] = {
 	PART("Q", "queue_", QUEUE), PART("K", "kernel_", KERNEL), THREAD,
 	C("DevId", "device", COUNT, BOTH, DEVICE, TIME),
 	C("API Name", "api", TEXT, BOTH, SECOND, TIME), NAME("Kernel Name"),
+};
+
+static const struct report_column graph_launch_columns[] = {
+	TIMES("Launches"),
+	C("API Time (ns)", "api_ns", NS, BOTH, RANGE_NS, TIME),
+	C("GPU Ops", "gpu_ops", COUNT, BOTH, OPS, TIME), PLACE, NAME("Graph"),
 };
 
 #define TABLE(key, title, groups, columns, set, use) \
@@ -118,6 +126,8 @@ const struct report_table report_tables[] = {
 	      range_kernel_columns, TIME, BOTH),
 	TABLE("graphs", "CUDA graphs recorded as a whole", graphs,
 	      kernel_columns, TIME, BOTH),
+	TABLE("graph_launches", "CUDA graphs by launch", graph_launches,
+	      graph_launch_columns, TIME, BOTH),
 };
 
 const size_t report_nr_tables = sizeof(report_tables) / sizeof(*report_tables);
