@@ -88,6 +88,18 @@ struct gpu_range {              /* one that the tracer projected */
 	uint32_t name, stream;
 };
 
+struct memory_event {           /* an allocation, or a free: bytes < 0 */
+	int64_t at, bytes, total, reserved;     /* -1: not said */
+	uint32_t pool;
+};
+
+struct pool {                   /* memory of a process on a device */
+	int64_t type, device;   /* as PyTorch: type 0 is the CPU, 1 CUDA */
+	uint32_t process;
+	uint64_t nr_allocations, nr_frees;
+	int64_t allocated, freed, peak, reserved_peak;
+};
+
 struct stream {
 	int64_t id;
 	uint32_t device;
@@ -148,11 +160,13 @@ struct report {
 	struct process *process;
 	struct lane *lane;
 	struct loss *loss;
+	struct memory_event *memory;
+	struct pool *pool;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,
 	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
-	       cap_losses;
+	       cap_losses, nr_memory, cap_memory, nr_pools, cap_pools;
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
@@ -201,7 +215,7 @@ static inline void report_sum(int64_t *sum, int64_t n)
  * device worked, as the union over its streams, in all and by class, and the
  * time of each thread in calls.  group: by name.  ranges: self times, the
  * projection of each range on the GPU and the kernels in it.  graphs: CUDA
- * graphs by launch.
+ * graphs by launch.  memory: sums of each pool.
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
@@ -209,6 +223,14 @@ void report_busy(struct report *r);
 void report_group(struct report *r);
 void report_ranges(struct report *r);
 void report_graphs(struct report *r);
+void report_memory(struct report *r, const struct report_select *select);
+
+/* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
+void report_add_tracer(struct report *r, const struct json_value *gputrace);
+
+/* Keeps an instant "[memory]" of a process at a time. */
+void report_memory_add(struct report *r, const struct json_value *args,
+		       uint32_t process, int64_t at);
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,
