@@ -4,6 +4,7 @@
 What a report must say is computed here, from the same file, with Python's
 json and exact fractions.
 """
+import bisect
 import collections
 import csv
 import gzip
@@ -73,6 +74,31 @@ def union(intervals):
     return busy
 
 
+def shared(kinds):
+    """Time with two kinds of work at once; communication while computing."""
+    edges = sorted({t for k in kinds.values() for span in k for t in span})
+    one = {k: merged(v) for k, v in kinds.items()}
+    both = hidden = 0
+    for at, until in zip(edges, edges[1:]):
+        now = {k for k, (starts, ends) in one.items()
+               if bisect.bisect_right(starts, at) >
+               bisect.bisect_right(ends, at)}
+        both += (until - at) * (len(now) > 1)
+        hidden += (until - at) * ({"comm", "compute"} <= now)
+    return both, hidden
+
+
+def merged(intervals):
+    starts, ends = [], []
+    for start, end in sorted(intervals):
+        if ends and start <= ends[-1]:
+            ends[-1] = max(ends[-1], end)
+        else:
+            starts.append(start)
+            ends.append(end)
+    return starts, ends
+
+
 def expected_rows(events, cats):
     groups = collections.defaultdict(list)
     for e in slices(events):
@@ -107,12 +133,26 @@ def expected_summary(events):
     wall = max(e for _, e in spans) - min(s for s, _ in spans)
     busy = sum(union(sum(d.values(), [])) for d in work.values())
     kernels = [ns(e["dur"]) for e in slices(events) if e["cat"] == "kernel"]
+    both = [shared(d) for d in work.values()]
+    calls = collections.defaultdict(list)
+    for e in slices(events):
+        if e["cat"] in TABLES["api"]:
+            calls[e["pid"], e["tid"]].append(
+                (ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])))
+    api = [union(c) for c in calls.values()]
+    overhead = [ns(e["dur"]) for e in slices(events)
+                if e["cat"] == "overhead"]
     kinds = {k: sum(union(d[k]) for d in work.values())
              for k in ("compute", "comm", "copy")}
     return dict({k + "_ns": n for k, n in kinds.items()}, wall_ns=wall,
                 gpu_busy_ns=busy,
                 gpu_idle_ns=wall * max(1, len(work)) - busy,
-                kernel_count=len(kernels), kernel_time_ns=sum(kernels))
+                kernel_count=len(kernels), kernel_time_ns=sum(kernels),
+                overlap_ns=sum(o for o, _ in both),
+                comm_hidden_ns=sum(h for _, h in both), api_ns=sum(api),
+                api_busiest_ns=max(api, default=0),
+                api_count=sum(map(len, calls.values())),
+                overhead_ns=sum(overhead))
 
 
 def report(gputrace, *args):
@@ -313,6 +353,51 @@ def test_streams_and_communication(gputrace, tmp_path):
     assert got["summary"]["comm_ns"] == 10000
     assert {d["device"]: d["busy_ns"] for d in got["devices"]} == \
         {0: 27000, 1: 3000}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_lies_over_what(gputrace, tmp_path, seed):
+    rng = random.Random(seed)
+    events = []
+    for _ in range(200):
+        cat, name = rng.choice([("kernel", "k"), ("gpu_memcpy", "c"),
+                                ("kernel", "ncclAllReduce"),
+                                ("cuda_graph", "g")])
+        events.append(slice_of(cat, name, rng.randrange(900),
+                               rng.choice([0, 1, 9, 30]), bytes=1,
+                               device=rng.randrange(2)))
+    for _ in range(100):
+        events.append(slice_of("cuda_runtime", "cudaFree",
+                               rng.randrange(900), rng.choice([0, 3, 20]),
+                               tid=rng.randrange(3)))
+    events.append(slice_of("overhead", "flush", 5000, 7))
+    got = report(gputrace, write(tmp_path / "t.json", events,
+                                 gputrace={"own_ns": 12345}))["summary"]
+    want = expected_summary(events)
+    assert want.items() <= got.items() and want["overlap_ns"] > 1000
+    assert got["own_ns"] == 12345
+
+
+@pytest.mark.parametrize("work, verdict, idle", [
+    ([], "no GPU work", 100.0),
+    ([("kernel", "k", 0, 28)], "CPU-bound", 72.0),
+    ([("kernel", "k", 0, 60)], "mixed", 40.0),
+    ([("kernel", "k", 0, 96)], "GPU-bound", 4.0),
+    ([("kernel", "k", 0, 30), ("kernel", "nccl", 20, 50)],
+     "communication-bound", 30.0),
+    ([("kernel", "k", 0, 50), ("kernel", "nccl", 0, 60)], "mixed", 40.0),
+    ([("kernel", "k", 0, 30), ("gpu_memcpy", "c", 30, 50)], "copy-bound",
+     20.0)])
+def test_verdict(gputrace, tmp_path, work, verdict, idle):
+    path = write(tmp_path / "t.json", [
+        slice_of(cat, name, at, dur, tid=9, device=0)
+        for cat, name, at, dur in work] + [
+        slice_of("cuda_runtime", "cudaLaunchKernel", 0, 75),
+        slice_of("cuda_driver", "cuLaunchKernel", 10, 40),
+        slice_of("cpu_op", "all", 0, 100)])
+    assert report(gputrace, path)["summary"]["verdict"] == verdict
+    assert "the GPU was idle %.1f %% of the time: %s (busiest thread: 75.0 %% " \
+        "in CUDA calls)" % (idle, verdict) in gputrace("report", path).out
 
 
 def test_odd_events_are_taken(gputrace, tmp_path):

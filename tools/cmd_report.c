@@ -8,21 +8,32 @@
 #include "tools/report.h"
 #include "tools/report_print.h"
 
-enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_WIDE };
+enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_BY,
+	OPT_WIDE };
 
 static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
-	{ "table", 't', "LIST", "of summary, devices, kernels, api, copies,\n"
-		"copy_sizes, nvtx, nvtx_gpu, graphs, threads" },
+	{ "table", 't', "LIST", "of summary, devices, kernels, kernels_grid,\n"
+		"api, launches, copies, copy_sizes, nvtx, nvtx_gpu,\n"
+		"nvtx_kernels, graphs, graph_launches, threads,\n"
+		"memory" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },
-	{ "filter", 'F', "GLOB", "only rows whose name matches" },
+	{ "filter", 'F', "WHAT", "only rows whose name matches the pattern WHAT,\n"
+		"or name=PATTERN, time=FROM..TO (10ms..1.5s), range=\n"
+		"PATTERN, device=N, stream=N; may be given several times" },
+	{ "by", 'b', "WHAT", "rows for each process, device or stream; all\n"
+		"(default): one for all of them" },
 	{ "wide", 'w', NULL, "do not cut long names" },
 };
 
 static const char *const sort_names[NR_SORTS] = {
 	"time", "count", "avg", "median", "min", "max", "stddev", "name",
+};
+
+static const char *const by_names[NR_BY] = {
+	"all", "process", "device", "stream",
 };
 
 static bool are_tables(const char *list)
@@ -36,6 +47,15 @@ static bool are_tables(const char *list)
 		if (!*list)
 			return true;
 	}
+}
+
+static int find(const char *const *names, int nr, const char *name)
+{
+	int i = 0;
+
+	while (i < nr && strcmp(names[i], name))
+		i++;
+	return i;
 }
 
 /* Returns false if the value is none of the option's. */
@@ -54,18 +74,19 @@ static bool set_option(struct report_view *view, int option,
 		view->out.bare = !strchr(value, ',');
 		return are_tables(value);
 	case OPT_SORT:
-		for (n = 0; n < NR_SORTS; n++)
-			if (!strcmp(value, sort_names[n]))
-				break;
+		n = find(sort_names, NR_SORTS, value);
 		view->sort = n;
 		return n < NR_SORTS;
+	case OPT_BY:
+		n = find(by_names, NR_BY, value);
+		view->select.by = n;
+		return n < NR_BY;
 	case OPT_TOP:
 		n = options_number(value, 1000000000);
 		view->top = n;
 		return n > 0;
 	case OPT_FILTER:
-		view->filter = value;
-		return true;
+		return report_filter(value, &view->select, &view->filter);
 	default:
 		view->out.wide = true;
 		return true;
@@ -81,8 +102,7 @@ static int read_and_print(struct report_view *view, struct report *r,
 	for (; *paths; paths++)
 		if (report_add_file(r, *paths, &problem))
 			return complain_file(*paths, &problem);
-	report_busy(r);
-	report_ranges(r);
+	report_finish(r, &view->select);
 	if (r->no_memory)
 		return complain("out of memory");
 	if (r->nr_bad_times)

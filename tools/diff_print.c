@@ -290,11 +290,11 @@ static void print_verdict(const struct diff *d, struct diff_view *view)
 {
 	const struct fact facts[] = {
 		{ "Significant changes", "significant", CELL_COUNT,
-			d->nr_significant, 0, NULL, 0 },
+			d->nr_significant, 0, NULL, 0, NULL, NULL },
 		{ "Tested by step", "by_step", CELL_COUNT, d->by_step, 0, NULL,
-			0 },
+			0, NULL, NULL },
 		{ "Smallest change, ppm", "min_change_ppm", CELL_COUNT,
-			d->min_change, 0, NULL, 0 },
+			d->min_change, 0, NULL, 0, NULL, NULL },
 	};
 
 	if (view->out.format != FORMAT_TABLE)

@@ -83,6 +83,7 @@ struct merge {
 	struct merge_process *process;
 	struct merge_lane *lane;
 	struct merge_count *loss;
+	int64_t own_ns;                 /* CPU time of the tracers */
 	uint32_t *device;               /* texts of deviceProperties */
 	uint32_t *order;                /* the processes shown, by rank */
 	size_t nr_files, nr_processes, cap_processes, nr_lanes, cap_lanes,

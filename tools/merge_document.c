@@ -12,7 +12,7 @@
  *      schemaVersion ... distributedInfo       the lowest rank, for HTA
  *      traceEvents
  *      deviceProperties                        each GPU's
- *      gputrace        losses                  sums
+ *      gputrace        losses, own_ns          sums
  *                      merged[]                of each file: what was changed,
  *                                              and all keys of its document
  */
@@ -117,7 +117,8 @@ static void write_tail(const struct merge *m, struct merge_out *out,
 	merge_out_print(out, "\"gputrace\": {\"version\": \"%s\", ",
 			GPUTRACE_VERSION);
 	write_losses(m, out);
-	merge_out_print(out, ", \"merged\": [");
+	merge_out_print(out, ", \"own_ns\": %" PRId64 ", \"merged\": [",
+			m->own_ns);
 	for (size_t i = 0; i < m->nr_files; i++) {
 		merge_out_print(out, i ? ",\n" : "\n");
 		write_file(m, out, i);

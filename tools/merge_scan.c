@@ -269,7 +269,8 @@ static void add_loss(struct merge *m, uint32_t name, int64_t n)
 		m->loss[i].n = INT64_MAX;
 }
 
-/* What a hostile file has beyond a hundred causes is one more. */
+/* What a hostile file has beyond a hundred causes is one more.  The tracers'
+ * CPU times are added up as well. */
 static void add_losses(struct merge *m, const struct json_value *own)
 {
 	struct json_value losses = jsonval_member(own, "losses"), cause, n;
@@ -282,6 +283,10 @@ static void add_losses(struct merge *m, const struct json_value *own)
 			add_loss(m, m->nr_losses < 100 ?
 				 intern_value(&m->names, &cause) :
 				 intern_text(&m->names, "other", 5), count);
+	n = jsonval_member(own, "own_ns");
+	if (jsonval_int(&n, &count) && count > 0 &&
+	    __builtin_add_overflow(m->own_ns, count, &m->own_ns))
+		m->own_ns = INT64_MAX;
 }
 
 /* Each GPU once, if all that is said of it is the same. */

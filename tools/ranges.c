@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/report.h"
 
@@ -20,15 +21,17 @@ struct launch {
 	int64_t at;
 	int64_t start, end;     /* of the GPU operation */
 	uint32_t lane;
+	uint32_t kernel;        /* its name; INTERN_NONE: no kernel */
 };
 
 struct span {
 	int64_t start, end;
 };
 
-static int by_lane_and_start(const void *a, const void *b)
+static int by_lane_and_start(const void *a, const void *b, void *arg)
 {
 	const struct range *x = a, *y = b;
+	const struct report *r = arg;
 
 	if (x->lane != y->lane)
 		return x->lane < y->lane ? -1 : 1;
@@ -36,18 +39,8 @@ static int by_lane_and_start(const void *a, const void *b)
 		return x->start < y->start ? -1 : 1;
 	if (x->end != y->end)
 		return x->end > y->end ? -1 : 1;
-	return 0;
-}
-
-static int call_by_correlation(const void *a, const void *b)
-{
-	const struct call *x = a, *y = b;
-
-	if (x->file != y->file)
-		return x->file < y->file ? -1 : 1;
-	if (x->correlation != y->correlation)
-		return x->correlation < y->correlation ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return strcmp(intern_get(&r->names, x->name),
+		      intern_get(&r->names, y->name));
 }
 
 static int launch_by_time(const void *a, const void *b)
@@ -67,6 +60,12 @@ struct open_ranges {
 	int64_t clock;
 };
 
+static struct group *range_group(struct report *r, struct groups *groups,
+				 const struct range *range)
+{
+	return report_group_get(r, groups, report_range_key(r, range));
+}
+
 /* Lets time pass up to `to`. */
 static void pass_time(struct report *r, struct open_ranges *open, int64_t to)
 {
@@ -75,10 +74,10 @@ static void pass_time(struct report *r, struct open_ranges *open, int64_t to)
 		int64_t until = top->end < to ? top->end : to;
 
 		if (until > open->clock) {
-			struct group *g = report_group(r, &r->ranges,
-						       top->name);
+			struct group *g = range_group(r, &r->ranges, top);
 
-			report_sum(&g->self_ns, until - open->clock);
+			if (g)
+				report_sum(&g->self_ns, until - open->clock);
 			open->clock = until;
 		}
 		if (top->end > to)
@@ -111,41 +110,18 @@ static void add_self_times(struct report *r)
 	free(open.range);
 }
 
-/* The first call of a correlation; calls are sorted. */
-static const struct call *find_call(const struct report *r,
-				    const struct work *w)
-{
-	struct call key = {
-		.file = w->file, .correlation = w->correlation,
-		.start = INT64_MIN,
-	};
-	size_t lo = 0, hi = r->nr_calls;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (call_by_correlation(&r->calls[mid], &key) < 0)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	if (lo == r->nr_calls || r->calls[lo].file != w->file ||
-	    r->calls[lo].correlation != w->correlation)
-		return NULL;
-	return &r->calls[lo];
-}
-
 static size_t collect_launches(struct report *r, struct launch *launch)
 {
 	size_t nr = 0;
 
 	for (size_t i = 0; i < r->nr_work; i++) {
 		const struct work *w = &r->work[i];
-		const struct call *c = w->correlation ? find_call(r, w) : NULL;
+		const struct call *c = report_work_call(r, w);
 
 		if (c)
 			launch[nr++] = (struct launch){
 				c->start, w->start, w->end, c->lane,
+				w->cat == CAT_KERNEL ? w->name : INTERN_NONE,
 			};
 	}
 	if (nr)
@@ -206,24 +182,86 @@ static size_t first_launch(const struct launch *launch, size_t nr,
 }
 
 static void project(struct report *r, const struct range *range,
-		    const struct launch *launch, const struct span *tree,
-		    size_t nr)
+		    struct span span, size_t nr)
 {
-	size_t lo = first_launch(launch, nr, range->lane, range->start);
-	size_t hi = first_launch(launch, nr, range->lane, range->end + 1);
-	struct span span;
-	struct group *g;
+	struct group *g = range_group(r, &r->projected, range);
 
-	if (lo >= hi)
+	if (!g)
 		return;
-	span = ask_tree(tree, nr, lo, hi);
-	g = report_group(r, &r->projected, range->name);
-	if (!g || !stats_add(&g->time, span.end - span.start)) {
-		r->no_memory = true;
-		return;
-	}
+	report_group_add(r, g, span.end - span.start);
 	report_sum(&g->range_ns, range->end - range->start);
-	g->gpu_ops += hi - lo;
+	g->gpu_ops += nr;
+}
+
+/* A kernel counts in each range around its launch. */
+static void add_kernels(struct report *r, size_t i, const struct launch *at,
+			size_t nr)
+{
+	const struct range *range = &r->range[i];
+
+	for (; nr--; at++) {
+		struct group *g;
+
+		if (at->kernel == INTERN_NONE)
+			continue;
+		g = report_group_get(r, &r->range_kernels, (struct group_key){
+			at->kernel, range->name, range->lane, INTERN_NONE,
+		});
+		if (!g)
+			return;
+		report_group_add(r, g, at->end - at->start);
+		g->instances += g->last != i + 1;
+		g->last = i + 1;
+	}
+}
+
+/* The ranges of a lane that are open, at most DEEP.  What begins inside that
+ * many is not looked into, so that no file makes work without end: a launch is
+ * looked at by at most DEEP ranges. */
+enum { DEEP = 64 };
+
+struct depth {
+	int64_t end[DEEP];
+	size_t nr;
+	uint32_t lane;
+};
+
+static bool enter(struct depth *d, const struct range *range)
+{
+	size_t nr = 0;
+
+	if (d->lane != range->lane)
+		d->nr = 0;
+	d->lane = range->lane;
+	for (size_t i = 0; i < d->nr; i++)
+		if (d->end[i] >= range->start)
+			d->end[nr++] = d->end[i];
+	d->nr = nr;
+	if (nr == DEEP)
+		return false;
+	d->end[d->nr++] = range->end;
+	return true;
+}
+
+static void look_into(struct report *r, const struct launch *launch,
+		      const struct span *tree, size_t nr)
+{
+	struct depth depth = { .nr = 0 };
+
+	for (size_t i = 0; i < r->nr_ranges; i++) {
+		const struct range *range = &r->range[i];
+		size_t lo = first_launch(launch, nr, range->lane,
+					 range->start);
+		size_t hi = first_launch(launch, nr, range->lane,
+					 range->end + 1);
+		bool near = enter(&depth, range);
+
+		if (lo >= hi)
+			continue;
+		project(r, range, ask_tree(tree, nr, lo, hi), hi - lo);
+		if (near)
+			add_kernels(r, i, launch + lo, hi - lo);
+	}
 }
 
 static void add_projections(struct report *r)
@@ -236,58 +274,70 @@ static void add_projections(struct report *r)
 		r->no_memory = true;
 		goto out;
 	}
-	if (r->nr_calls)
-		qsort(r->calls, r->nr_calls, sizeof(*r->calls),
-		      call_by_correlation);
 	nr = collect_launches(r, launch);
 	build_tree(tree, launch, nr);
-	for (size_t i = 0; i < r->nr_ranges; i++)
-		project(r, &r->range[i], launch, tree, nr);
+	look_into(r, launch, tree, nr);
 out:
 	free(tree);
 	free(launch);
 }
 
-static int64_t total_time(const struct groups *g, uint32_t name)
-{
-	const struct stats_set *set;
-	int64_t total = 0;
+/* By name: whether a projection was found, and the time of the ranges. */
+struct by_name {
+	int64_t range_ns;
+	bool found;
+};
 
-	if (name >= g->nr_names || !g->by_name[name])
-		return 0;
-	set = &g->group[g->by_name[name] - 1].time;
-	for (size_t i = 0; i < set->nr; i++)
-		report_sum(&total, set->value[i]);
-	return total;
+static void take_recorded(struct report *r, const struct gpu_range *from,
+			  struct by_name *of)
+{
+	uint32_t place = INTERN_NONE;
+	struct group *to;
+
+	if (of->found)
+		return;
+	if (r->by == BY_PROCESS)
+		place = r->device[r->stream[from->stream].device].process;
+	to = report_group_get(r, &r->projected, (struct group_key){
+		from->name, r->style[1], INTERN_NONE, place,
+	});
+	if (!to)
+		return;
+	report_group_add(r, to, from->end - from->start);
+	report_sum(&to->gpu_ops, from->gpu_ops);
+	report_sum(&to->range_ns, of->range_ns);
+	of->range_ns = 0;
 }
 
 /* Ranges that no thread's launches tell of (start/end ranges have lanes of
  * their own) come from the slices that the tracer put on the GPU's lanes. */
 static void add_recorded_projections(struct report *r)
 {
-	for (size_t i = 0; i < r->gpu_ranges.nr; i++) {
-		const struct group *from = &r->gpu_ranges.group[i];
-		struct group *to = report_group(r, &r->projected, from->name);
+	struct by_name *of = calloc(r->names.nr + 1, sizeof(*of));
 
-		if (!to)
-			return;
-		if (to->gpu_ops)
-			continue;
-		to->gpu_ops = from->gpu_ops;
-		for (size_t v = 0; v < from->time.nr; v++)
-			r->no_memory |= !stats_add(&to->time,
-						   from->time.value[v]);
-		to->range_ns = total_time(&r->ranges, from->name);
+	if (!of) {
+		r->no_memory = true;
+		return;
 	}
+	for (size_t i = 0; i < r->projected.nr; i++)
+		of[r->projected.group[i].key.name].found = true;
+	for (size_t i = 0; i < r->nr_ranges; i++)
+		report_sum(&of[r->range[i].name].range_ns,
+			   r->range[i].end - r->range[i].start);
+	for (size_t i = 0; i < r->nr_gpu_ranges; i++)
+		take_recorded(r, &r->gpu_range[i], &of[r->gpu_range[i].name]);
+	free(of);
 }
 
 void report_ranges(struct report *r)
 {
 	if (r->nr_ranges) {
-		qsort(r->range, r->nr_ranges, sizeof(*r->range),
-		      by_lane_and_start);
+		qsort_r(r->range, r->nr_ranges, sizeof(*r->range),
+			by_lane_and_start, r);
 		add_self_times(r);
 		add_projections(r);
 	}
 	add_recorded_projections(r);
+	report_group_close(&r->projected);
+	report_group_close(&r->range_kernels);
 }

@@ -2,6 +2,7 @@
 #include "tools/report.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,69 +18,36 @@ void report_init(struct report *r)
 
 static void groups_fini(struct groups *g)
 {
-	for (size_t i = 0; i < g->nr; i++) {
-		stats_fini(&g->group[i].time);
-		stats_fini(&g->group[i].bytes);
-	}
+	for (size_t i = 0; i < g->nr; i++)
+		stats_fini(&g->group[i].values);
 	free(g->group);
-	free(g->by_name);
+	pairs_fini(&g->by_key);
 }
 
 void report_fini(struct report *r)
 {
-	groups_fini(&r->kernels);
-	groups_fini(&r->api);
-	groups_fini(&r->copies);
-	groups_fini(&r->graphs);
-	groups_fini(&r->ranges);
-	groups_fini(&r->projected);
-	groups_fini(&r->gpu_ranges);
-	pairs_fini(&r->devices);
-	pairs_fini(&r->processes);
-	pairs_fini(&r->lanes);
+	struct groups *const groups[] = {
+		&r->kernels, &r->shapes, &r->api, &r->copies, &r->graphs,
+		&r->ranges, &r->projected, &r->range_kernels, &r->launches,
+		&r->graph_launches,
+	};
+	struct pairs *const pairs[] = {
+		&r->devices, &r->streams, &r->processes, &r->lanes,
+		&r->graph_ids,
+	};
+	void *const arrays[] = {
+		r->work, r->calls, r->range, r->gpu_range, r->bytes,
+		r->device, r->stream, r->process, r->lane, r->loss,
+		r->memory, r->pool,
+	};
+
+	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
+		groups_fini(groups[i]);
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		pairs_fini(pairs[i]);
+	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
+		free(arrays[i]);
 	intern_fini(&r->names);
-	free(r->work);
-	free(r->calls);
-	free(r->range);
-	free(r->device);
-	free(r->lane);
-	free(r->loss);
-}
-
-/* Room in by_name for every name known so far. */
-static bool widen_by_name(struct report *r, struct groups *g)
-{
-	size_t nr = r->names.cap;
-	uint32_t *wider = realloc(g->by_name, nr * sizeof(*wider));
-
-	if (!wider)
-		return false;
-	memset(wider + g->nr_names, 0, (nr - g->nr_names) * sizeof(*wider));
-	g->by_name = wider;
-	g->nr_names = nr;
-	return true;
-}
-
-struct group *report_group(struct report *r, struct groups *g, uint32_t name)
-{
-	struct group *group;
-
-	if (name == INTERN_NONE ||
-	    (name >= g->nr_names && !widen_by_name(r, g)))
-		goto no_memory;
-	if (g->by_name[name])
-		return &g->group[g->by_name[name] - 1];
-	if (!VEC_ROOM(g->group, g->nr, g->cap))
-		goto no_memory;
-	group = &g->group[g->nr++];
-	memset(group, 0, sizeof(*group));
-	group->name = name;
-	g->by_name[name] = g->nr;
-	return group;
-
-no_memory:
-	r->no_memory = true;
-	return NULL;
 }
 
 /* pid and tid are numbers, or in Kineto's spans strings. */
@@ -97,57 +65,126 @@ static uint64_t number_or_name(struct report *r, const struct json_value *v)
 /* The index of the event's process, or UINT32_MAX when memory ends. */
 static uint32_t event_process(struct report *r, const struct trace_event *ev)
 {
-	bool is_new;
+	uint64_t pid = number_or_name(r, trace_field(ev, EV_PID));
+	uint32_t process = UINT32_MAX;
+	bool is_new = false;
 
-	return pairs_put(&r->processes, r->file,
-			 number_or_name(r, trace_field(ev, EV_PID)),
-			 r->processes.nr, &is_new);
+	if (VEC_ROOM(r->process, r->nr_processes, r->cap_processes))
+		process = pairs_put(&r->processes, r->file, pid,
+				    r->nr_processes, &is_new);
+	r->no_memory |= process == UINT32_MAX;
+	if (is_new)
+		r->process[r->nr_processes++] = (struct process){
+			.pid = pid, .file = r->file,
+		};
+	return process;
 }
 
 /* The index of the event's lane, or UINT32_MAX when memory ends. */
 static uint32_t event_lane(struct report *r, const struct trace_event *ev)
 {
-	uint64_t pid = number_or_name(r, trace_field(ev, EV_PID));
 	uint64_t tid = number_or_name(r, trace_field(ev, EV_TID));
 	uint32_t process = event_process(r, ev), lane = UINT32_MAX;
-	bool is_new;
+	bool is_new = false;
 
-	if (process == UINT32_MAX ||
-	    !VEC_ROOM(r->lane, r->nr_lanes, r->cap_lanes))
-		goto out;
-	lane = pairs_put(&r->lanes, process, tid, r->nr_lanes, &is_new);
-	if (lane == UINT32_MAX || !is_new)
-		goto out;
-	r->lane[r->nr_lanes++] = (struct lane){
-		.pid = pid, .tid = tid, .name = INTERN_NONE,
-	};
-out:
+	if (process != UINT32_MAX &&
+	    VEC_ROOM(r->lane, r->nr_lanes, r->cap_lanes))
+		lane = pairs_put(&r->lanes, process, tid, r->nr_lanes,
+				 &is_new);
 	r->no_memory |= lane == UINT32_MAX;
+	if (is_new)
+		r->lane[r->nr_lanes++] = (struct lane){
+			.process = process, .tid = tid, .name = INTERN_NONE,
+		};
 	return lane;
 }
 
 /* Each GPU is a process in a trace; in a merged one several have the number 0,
  * those of different hosts. */
-static uint32_t event_device(struct report *r, const struct trace_event *ev)
+static uint32_t event_device(struct report *r, const struct trace_event *ev,
+			     int64_t id)
 {
-	uint32_t process = event_process(r, ev), device;
-	int64_t id = -1;
-	bool is_new;
+	uint32_t process = event_process(r, ev), device = UINT32_MAX;
+	bool is_new = false;
 
-	if (!jsonval_int(trace_arg(ev, ARG_DEVICE), &id))
-		(void)jsonval_int(trace_arg(ev, ARG_IN_DEVICE), &id);
-	if (process == UINT32_MAX ||
-	    !VEC_ROOM(r->device, r->nr_devices, r->cap_devices)) {
-		r->no_memory = true;
-		return UINT32_MAX;
-	}
-	device = pairs_put(&r->devices, process, id, r->nr_devices, &is_new);
+	if (process != UINT32_MAX &&
+	    VEC_ROOM(r->device, r->nr_devices, r->cap_devices))
+		device = pairs_put(&r->devices, process, id, r->nr_devices,
+				   &is_new);
 	r->no_memory |= device == UINT32_MAX;
 	if (is_new)
 		r->device[r->nr_devices++] = (struct device){
-			.id = id, .file = r->file,
+			.id = id, .file = r->file, .process = process,
 		};
 	return device;
+}
+
+static uint32_t find_stream(struct report *r, const struct trace_event *ev,
+			    int64_t device_id, int64_t id)
+{
+	uint32_t device = event_device(r, ev, device_id), stream = UINT32_MAX;
+	bool is_new = false;
+
+	if (device != UINT32_MAX &&
+	    VEC_ROOM(r->stream, r->nr_streams, r->cap_streams))
+		stream = pairs_put(&r->streams, device, id, r->nr_streams,
+				   &is_new);
+	r->no_memory |= stream == UINT32_MAX;
+	if (is_new)
+		r->stream[r->nr_streams++] = (struct stream){
+			.id = id, .device = device,
+		};
+	return stream;
+}
+
+/* The index of the event's stream, or UINT32_MAX when memory ends. */
+static uint32_t event_stream(struct report *r, const struct trace_event *ev)
+{
+	struct last_stream *last = &r->last_stream, now = {
+		number_or_name(r, trace_field(ev, EV_PID)), -1, -1, 0,
+	};
+
+	if (!jsonval_int(trace_arg(ev, ARG_DEVICE), &now.device))
+		(void)jsonval_int(trace_arg(ev, ARG_IN_DEVICE), &now.device);
+	if (!jsonval_int(trace_arg(ev, ARG_STREAM), &now.stream))
+		(void)jsonval_int(trace_arg(ev, ARG_IN_STREAM), &now.stream);
+	if (last->index && last->pid == now.pid &&
+	    last->device == now.device && last->stream == now.stream)
+		return last->index - 1;
+	now.index = find_stream(r, ev, now.device, now.stream) + 1;
+	*last = now;
+	return now.index - 1;
+}
+
+/* "[128, 1,1]" as "128 1 1"; nothing of anything else.  Returns the end. */
+static char *put_numbers(char *to, const struct json_value *v)
+{
+	enum { MANY = 40 };     /* three numbers of 32 bits */
+	char *start = to;
+
+	if (v->type != JSON_ARRAY)
+		return to;
+	for (uint32_t i = 1; i + 1 < v->len && to < start + MANY; i++) {
+		char c = v->text[i];
+
+		if (c >= '0' && c <= '9')
+			*to++ = c;
+		else if (c == ',')
+			*to++ = ' ';
+		else if (!strchr(" \t\r\n", c))
+			return start;
+	}
+	return to;
+}
+
+/* The name of a kernel's grid and block. */
+static uint32_t event_shape(struct report *r, const struct trace_event *ev)
+{
+	char text[96], *to = put_numbers(text, trace_arg(ev, ARG_GRID));
+
+	*to++ = '|';
+	to = put_numbers(to, trace_arg(ev, ARG_BLOCK));
+	return intern_text(&r->names, text, to - text);
 }
 
 static uint64_t event_correlation(const struct trace_event *ev)
@@ -164,52 +201,85 @@ static bool is_communication(const struct json_value *name)
 	return name->len >= 4 && !memcmp(name->text, "nccl", 4);
 }
 
-static void add_work(struct report *r, const struct trace_event *ev,
-		     struct group *group, int64_t start, int64_t end)
+/* The index of a copy's bytes, or UINT32_MAX if it does not say them. */
+static uint32_t event_bytes(struct report *r, const struct trace_event *ev)
 {
-	enum work_class class = WORK_COMPUTE;
-	uint32_t device = event_device(r, ev);
 	int64_t bytes;
 
-	if (ev->cat == CAT_MEMCPY || ev->cat == CAT_MEMSET)
+	if (!jsonval_int(trace_arg(ev, ARG_BYTES), &bytes) &&
+	    !jsonval_int(trace_arg(ev, ARG_IN_BYTES), &bytes))
+		return UINT32_MAX;
+	if (bytes < 0)
+		return UINT32_MAX;
+	if (!VEC_ROOM(r->bytes, r->nr_bytes, r->cap_bytes)) {
+		r->no_memory = true;
+		return UINT32_MAX;
+	}
+	r->bytes[r->nr_bytes] = bytes;
+	return r->nr_bytes++;
+}
+
+/* Which graph a launch was of is said by each of its nodes. */
+static void add_graph_id(struct report *r, const struct trace_event *ev)
+{
+	uint64_t correlation = event_correlation(ev);
+	char text[40];
+	bool is_new;
+	int64_t id;
+	int len;
+
+	if (!correlation || !jsonval_int(trace_arg(ev, ARG_GRAPH_ID), &id) ||
+	    id <= 0 || pairs_find(&r->graph_ids, r->file, correlation) !=
+	    UINT32_MAX)
+		return;
+	len = snprintf(text, sizeof(text), "CUDA graph %" PRId64, id);
+	if (pairs_put(&r->graph_ids, r->file, correlation,
+		      intern_text(&r->names, text, len),
+		      &is_new) == UINT32_MAX)
+		r->no_memory = true;
+}
+
+static void add_work(struct report *r, const struct trace_event *ev,
+		     uint32_t name, int64_t start, int64_t end)
+{
+	enum work_class class = WORK_COMPUTE;
+	uint32_t stream = event_stream(r, ev), detail = UINT32_MAX;
+
+	if (ev->cat == CAT_MEMCPY || ev->cat == CAT_MEMSET) {
 		class = WORK_COPY;
-	else if (ev->cat == CAT_KERNEL &&
-		 is_communication(trace_field(ev, EV_NAME)))
-		class = WORK_COMM;
-	if (class == WORK_COPY &&
-	    (jsonval_int(trace_arg(ev, ARG_BYTES), &bytes) ||
-	     jsonval_int(trace_arg(ev, ARG_IN_BYTES), &bytes)) && bytes >= 0)
-		r->no_memory |= !stats_add(&group->bytes, bytes);
-	if (device == UINT32_MAX ||
+		detail = event_bytes(r, ev);
+	} else if (ev->cat == CAT_KERNEL) {
+		if (is_communication(trace_field(ev, EV_NAME)))
+			class = WORK_COMM;
+		detail = event_shape(r, ev);
+	}
+	if (stream == UINT32_MAX ||
 	    !VEC_ROOM(r->work, r->nr_work, r->cap_work)) {
 		r->no_memory = true;
 		return;
 	}
+	add_graph_id(r, ev);
+	r->device[r->stream[stream].device].has_work = true;
 	r->work[r->nr_work++] = (struct work){
-		.start = start, .end = end, .device = device, .class = class,
-		.correlation = event_correlation(ev), .file = r->file,
+		.start = start, .end = end, .name = name, .stream = stream,
+		.detail = detail, .class = class, .cat = ev->cat,
+		.correlation = event_correlation(ev),
 	};
 }
 
 static void add_call(struct report *r, const struct trace_event *ev,
-		     int64_t start, int64_t end)
+		     uint32_t name, int64_t start, int64_t end)
 {
-	uint64_t correlation = event_correlation(ev);
 	uint32_t lane = event_lane(r, ev);
 
-	if (lane == UINT32_MAX)
-		return;
-	r->lane[lane].nr_calls++;
-	report_sum(&r->lane[lane].calls_ns, end - start);
-	if (!correlation)
-		return;
-	if (!VEC_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
+	if (lane == UINT32_MAX ||
+	    !VEC_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
 		r->no_memory = true;
 		return;
 	}
 	r->calls[r->nr_calls++] = (struct call){
-		.correlation = correlation, .start = start, .lane = lane,
-		.file = r->file,
+		.correlation = event_correlation(ev), .start = start,
+		.end = end, .name = name, .lane = lane,
 	};
 }
 
@@ -223,41 +293,39 @@ static void add_range(struct report *r, const struct trace_event *ev,
 		r->no_memory = true;
 		return;
 	}
-	r->lane[lane].nr_ranges++;
 	r->range[r->nr_ranges++] = (struct range){
 		.start = start, .end = end, .name = name, .lane = lane,
 	};
 }
 
-static struct groups *groups_of(struct report *r, enum trace_cat cat)
+static void add_gpu_range(struct report *r, const struct trace_event *ev,
+			  uint32_t name, int64_t start, int64_t end)
 {
-	switch (cat) {
-	case CAT_KERNEL:
-		return &r->kernels;
-	case CAT_MEMCPY:
-	case CAT_MEMSET:
-		return &r->copies;
-	case CAT_GRAPH:
-		return &r->graphs;
-	case CAT_RUNTIME:
-	case CAT_DRIVER:
-		return &r->api;
-	case CAT_ANNOTATION:
-		return &r->ranges;
-	case CAT_GPU_ANNOTATION:
-		return &r->gpu_ranges;
-	default:
-		return NULL;
+	uint32_t stream = event_stream(r, ev);
+	int64_t ops;
+
+	if (stream == UINT32_MAX ||
+	    !VEC_ROOM(r->gpu_range, r->nr_gpu_ranges, r->cap_gpu_ranges)) {
+		r->no_memory = true;
+		return;
 	}
+	if (!jsonval_int(trace_arg(ev, ARG_GPU_OPS), &ops) || ops < 0)
+		ops = 0;
+	r->gpu_range[r->nr_gpu_ranges++] = (struct gpu_range){
+		.start = start, .end = end, .name = name, .stream = stream,
+		.gpu_ops = ops,
+	};
 }
 
 static uint32_t event_name(struct report *r, const struct trace_event *ev)
 {
 	const struct json_value *name = trace_field(ev, EV_NAME);
+	uint32_t id = name->type == JSON_STRING ?
+		intern_value(&r->names, name) :
+		intern_text(&r->names, "(no name)", 9);
 
-	if (name->type != JSON_STRING)
-		return intern_text(&r->names, "(no name)", 9);
-	return intern_value(&r->names, name);
+	r->no_memory |= id == INTERN_NONE;
+	return id;
 }
 
 /* Start and end of a slice; false if they cannot be used. */
@@ -275,9 +343,7 @@ static bool event_times(const struct report *r, const struct trace_event *ev,
 
 static void add_slice(struct report *r, const struct trace_event *ev)
 {
-	struct groups *groups = groups_of(r, ev->cat);
-	struct group *group;
-	int64_t start, end, ops;
+	int64_t start, end;
 
 	if (ev->cat == CAT_SPAN)
 		return;
@@ -287,25 +353,34 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 	}
 	/* The tracer's work, CUPTI's and ours, is not the program's time: the
 	 * last write-out comes long after a short window. */
-	if (ev->cat != CAT_OVERHEAD) {
-		r->first_ns = start < r->first_ns ? start : r->first_ns;
-		r->last_ns = end > r->last_ns ? end : r->last_ns;
-	}
-	if (!groups)
-		return;
-	group = report_group(r, groups, event_name(r, ev));
-	if (!group || !stats_add(&group->time, end - start)) {
-		r->no_memory = true;
+	if (ev->cat == CAT_OVERHEAD) {
+		report_sum(&r->overhead_ns, end - start);
 		return;
 	}
+	r->first_ns = start < r->first_ns ? start : r->first_ns;
+	r->last_ns = end > r->last_ns ? end : r->last_ns;
 	if (trace_is_gpu_work(ev->cat))
-		add_work(r, ev, group, start, end);
+		add_work(r, ev, event_name(r, ev), start, end);
 	else if (trace_is_api(ev->cat))
-		add_call(r, ev, start, end);
+		add_call(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_ANNOTATION)
-		add_range(r, ev, group->name, start, end);
-	else if (jsonval_int(trace_arg(ev, ARG_GPU_OPS), &ops) && ops > 0)
-		report_sum(&group->gpu_ops, ops);
+		add_range(r, ev, event_name(r, ev), start, end);
+	else if (ev->cat == CAT_GPU_ANNOTATION)
+		add_gpu_range(r, ev, event_name(r, ev), start, end);
+}
+
+static void add_instant(struct report *r, const struct trace_event *ev)
+{
+	uint32_t process;
+	int64_t at;
+
+	if (!jsonval_is(trace_field(ev, EV_NAME), "[memory]") ||
+	    !trace_time(ev, EV_TS, &at) || at > TRACE_TS_MAX)
+		return;
+	process = event_process(r, ev);
+	if (process != UINT32_MAX)
+		report_memory_add(r, trace_field(ev, EV_ARGS), process,
+				  at + r->shift_ns);
 }
 
 static void add_metadata(struct report *r, const struct trace_event *ev)
@@ -319,42 +394,6 @@ static void add_metadata(struct report *r, const struct trace_event *ev)
 	lane = event_lane(r, ev);
 	if (lane != UINT32_MAX)
 		r->lane[lane].name = intern_value(&r->names, name);
-}
-
-static void add_loss(struct report *r, uint32_t cause, int64_t n)
-{
-	size_t i = 0;
-
-	while (i < r->nr_losses && r->loss[i].cause != cause)
-		i++;
-	if (i == r->nr_losses) {
-		if (cause == INTERN_NONE ||
-		    !VEC_ROOM(r->loss, i, r->cap_losses)) {
-			r->no_memory = true;
-			return;
-		}
-		r->loss[r->nr_losses++] = (struct loss){ cause, 0 };
-	}
-	report_sum(&r->loss[i].n, n);
-}
-
-/* The tracer knows some twenty causes; what a hostile file has beyond a
- * hundred is not told apart. */
-static void add_losses(struct report *r, const struct json_value *gputrace)
-{
-	enum { MANY = 100 };
-	struct json_value losses = jsonval_member(gputrace, "losses");
-	struct json_value cause, value;
-	const char *at = NULL;
-	int64_t n;
-
-	if (losses.type != JSON_OBJECT)
-		return;
-	while (!r->no_memory && jsonval_next(&losses, &at, &cause, &value))
-		if (jsonval_int(&value, &n) && n > 0)
-			add_loss(r, r->nr_losses < MANY ?
-				 intern_value(&r->names, &cause) :
-				 intern_text(&r->names, "other", 5), n);
 }
 
 int report_add_file(struct report *r, const char *path,
@@ -376,18 +415,21 @@ int report_add_file(struct report *r, const char *path,
 			add_slice(r, &ev);
 		else if (ev.ph == 'M')
 			add_metadata(r, &ev);
+		else if (ev.ph == 'i')
+			add_instant(r, &ev);
 	}
 	*problem = *trace_problem(t);
 	if (!more)
 		more = trace_need_events(t, problem);
 	if (!more)
-		add_losses(r, trace_header(t, HEADER_GPUTRACE));
+		report_add_tracer(r, trace_header(t, HEADER_GPUTRACE));
 	if (more >= 0 && r->no_memory) {
 		snprintf(problem->text, sizeof(problem->text),
 			 "out of memory");
 		more = -ENOMEM;
 	}
 	trace_close(t);
+	r->last_stream.index = 0;
 	r->file++;
 	return more;
 }

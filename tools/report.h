@@ -12,46 +12,70 @@
 #include "tools/vec.h"
 
 /*
- * What `gputrace report` knows of one or several trace files, collected in one
- * pass over their events: groups of equal names with all their durations, and
- * for each GPU operation, API call and range the few numbers that the second
- * step needs (busy.c, ranges.c).  No event is kept as such.
+ * What `gputrace report` knows of one or several trace files.  Reading them
+ * keeps few numbers of each GPU operation, API call and range; report_finish()
+ * drops what is not wanted and makes groups of what is left, with all their
+ * durations:
+ *
+ *      report_init(&r);
+ *      for each path
+ *              report_add_file(&r, path, &problem);    0, or -errno
+ *      report_finish(&r, &select);     once, after the last file
+ *      report_fini(&r);
  *
  * Times are ns from the base of the first file.  Any order of events, zero
  * durations, overlaps and missing arguments are fine; an event whose time is
  * no number or out of any reason is counted in nr_bad_times and left out.
  */
 
-struct group {                  /* of one name */
+/* What a group is of: numbers in report.names, report.shape and so on, each
+ * INTERN_NONE where the table does not tell them apart. */
+struct group_key {
 	uint32_t name;
-	struct stats_set time, bytes;
+	uint32_t second;        /* name of a shape, a range or a call */
+	uint32_t lane;
+	uint32_t place;         /* a process, device or stream: report.by */
+};
+
+enum group_set { SET_TIME, SET_BYTES, SET_API = SET_BYTES, SET_QUEUE,
+	SET_KERNEL, GROUP_SETS };
+
+struct group {
+	struct group_key key;
+	size_t nr;              /* items */
+	struct stats stats[GROUP_SETS];
+	struct stats_set values;        /* of SET_TIME, until they are closed */
 	int64_t self_ns;        /* ranges: while innermost */
 	int64_t range_ns;       /* projections: of the ranges themselves */
 	int64_t gpu_ops;        /* projections: operations inside */
+	size_t instances;       /* range_kernels: ranges with that kernel */
+	size_t last;            /* ... the last one, plus 1 */
 };
 
 struct groups {
 	struct group *group;
 	size_t nr, cap;
-	uint32_t *by_name;      /* name -> index + 1 */
-	size_t nr_names;
+	struct pairs by_key;
 };
 
 enum work_class { WORK_COMPUTE, WORK_COMM, WORK_COPY, WORK_CLASSES };
 
 struct work {                   /* one GPU operation */
 	int64_t start, end;
-	uint64_t correlation;   /* 0: none */
-	uint32_t device;        /* index in report.device */
+	uint64_t correlation;   /* 0: none; linked: number of its call + 1 */
+	uint32_t name;
+	uint32_t stream;        /* index in report.stream */
+	uint32_t detail;        /* kernels: name of grid and block, as
+				 * "64 1 1|128 1 1"; copies: in bytes[] */
 	uint8_t class;          /* enum work_class */
-	uint16_t file;
+	int8_t cat;             /* enum trace_cat */
 };
 
-struct call {                   /* one API call that may launch work */
-	uint64_t correlation;
-	int64_t start;
-	uint32_t lane;
-	uint16_t file;
+struct call {                   /* one API call */
+	uint64_t correlation;   /* 0: none */
+	int64_t start, end;
+	uint32_t name, lane;
+	bool out;               /* not selected */
 };
 
 struct range {                  /* one NVTX range on a CPU lane */
@@ -59,17 +83,50 @@ struct range {                  /* one NVTX range on a CPU lane */
 	uint32_t name, lane;
 };
 
+struct gpu_range {              /* one that the tracer projected */
+	int64_t start, end, gpu_ops;
+	uint32_t name, stream;
+};
+
+struct memory_event {           /* an allocation, or a free: bytes < 0 */
+	int64_t at, bytes, total, reserved;     /* -1: not said */
+	uint32_t pool;
+};
+
+struct pool {                   /* memory of a process on a device */
+	int64_t type, device;   /* as PyTorch: type 0 is the CPU, 1 CUDA */
+	uint32_t process;
+	uint64_t nr_allocations, nr_frees;
+	int64_t allocated, freed, peak, reserved_peak;
+};
+
+struct stream {
+	int64_t id;
+	uint32_t device;
+};
+
 struct device {
 	int64_t id;
 	uint16_t file;
+	uint32_t process;       /* index in report.process */
+	bool has_work, out;     /* out: not selected */
 	int64_t busy_ns, class_ns[WORK_CLASSES];
+	int64_t overlap_ns;     /* at least two classes at once */
+	int64_t comm_hidden_ns; /* communication while computing */
+	int64_t mask_ns[1 << WORK_CLASSES];     /* by the set of classes */
+};
+
+struct process {
+	uint64_t pid;           /* REPORT_TEXT | name for strings */
+	uint16_t file;
 };
 
 struct lane {                   /* a thread, as (process, tid) of a file */
-	uint64_t pid, tid;      /* REPORT_TEXT | name for strings */
+	uint64_t tid;           /* like pid */
+	uint32_t process;       /* index in report.process */
 	uint32_t name;          /* INTERN_NONE: unknown */
 	uint64_t nr_calls, nr_ranges;
-	int64_t calls_ns;
+	int64_t calls_ns;       /* in calls: their union */
 };
 #define REPORT_TEXT (1ull << 63)
 
@@ -78,24 +135,52 @@ struct loss {
 	int64_t n;
 };
 
+enum report_by { BY_ALL, BY_PROCESS, BY_DEVICE, BY_STREAM, NR_BY };
+
+/* What is wanted; zeroed memory is everything. */
+struct report_select {
+	enum report_by by;
+	bool has_from, has_to, has_device, has_stream;
+	int64_t from_ns, to_ns; /* a window, from the first start of all */
+	int64_t device, stream;
+	const char *range;      /* glob of names of NVTX ranges */
+};
+
 struct report {
 	struct intern names;
-	struct groups kernels, api, copies, graphs, ranges, projected,
-		      gpu_ranges;
+	struct groups kernels, shapes, api, copies, graphs, ranges, projected,
+		      range_kernels, launches, graph_launches;
 	struct work *work;
 	struct call *calls;
 	struct range *range;
+	struct gpu_range *gpu_range;
+	int64_t *bytes;
 	struct device *device;
+	struct stream *stream;
+	struct process *process;
 	struct lane *lane;
 	struct loss *loss;
-	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
-	       nr_devices, cap_devices, nr_lanes, cap_lanes, nr_losses,
-	       cap_losses;
-	struct pairs devices, processes, lanes;
+	struct memory_event *memory;
+	struct pool *pool;
+	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges,
+	       cap_ranges, nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes,
+	       nr_devices, cap_devices, nr_streams, cap_streams, nr_processes,
+	       cap_processes, nr_lanes, cap_lanes, nr_losses, cap_losses,
+	       nr_memory, cap_memory, nr_pools, cap_pools;
+	struct pairs devices, streams, processes, lanes;
+	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
+	uint32_t style[2];      /* names: of push/pop and start/end ranges */
+	enum report_by by;
+	struct last_stream {    /* most events are of the same */
+		uint64_t pid;
+		int64_t device, stream;
+		uint32_t index;         /* plus 1; 0: none */
+	} last_stream;
 	uint16_t file;          /* of the events being added */
 	struct trace_base base;
-	int64_t shift_ns;
-	int64_t first_ns, last_ns;
+	int64_t shift_ns, first_ns, last_ns;
+	int64_t own_ns;         /* CPU time of the tracer, as it says */
+	int64_t overhead_ns;    /* slices of the tracer's work, and CUPTI's */
 	uint64_t nr_events, nr_bad_times;
 	bool no_memory;         /* something is missing: results are void */
 };
@@ -107,9 +192,13 @@ void report_fini(struct report *r);
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem);
 
-/* The group of a name, made if it is new; NULL when memory ends. */
-struct group *report_group(struct report *r, struct groups *groups,
-			   uint32_t name);
+/* Takes one --filter ("time=10ms..2s", "device=0"), or a GLOB, which goes to
+ * *name.  Strings are the caller's.  False if the value cannot be. */
+bool report_filter(const char *text, struct report_select *select,
+		   const char **name);
+
+/* Links, selects and groups.  Failures of memory set no_memory. */
+void report_finish(struct report *r, const struct report_select *select);
 
 /* Adds to a sum, which stays at INT64_MAX instead of wrapping. */
 static inline void report_sum(int64_t *sum, int64_t n)
@@ -118,10 +207,54 @@ static inline void report_sum(int64_t *sum, int64_t n)
 		*sum = INT64_MAX;
 }
 
-/* Second step, once, after the last file.  busy: the time in which a device
- * worked, as the union over its streams, in all and by class.  ranges: self
- * times, and the projection of each range on the GPU. */
+/*
+ * The steps of report_finish(), in their order.  link: from GPU operations to
+ * their calls.  select: drops what is not wanted.  busy: the time in which a
+ * device worked, the union over its streams, in all and by class, and that of
+ * each thread in calls.  group: by name.  ranges: self times, projections on
+ * the GPU, kernels inside.  graphs: by launch.  memory: sums of each pool.
+ */
+void report_link(struct report *r);
+void report_select(struct report *r, const struct report_select *select);
 void report_busy(struct report *r);
+void report_group(struct report *r);
 void report_ranges(struct report *r);
+void report_graphs(struct report *r);
+void report_memory(struct report *r, const struct report_select *select);
+
+/* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
+void report_add_tracer(struct report *r, const struct json_value *gputrace);
+
+/* Keeps an instant "[memory]" of a process at a time. */
+void report_memory_add(struct report *r, const struct json_value *args,
+		       uint32_t process, int64_t at);
+
+/* The group of a key, made if it is new; NULL when memory ends. */
+struct group *report_group_get(struct report *r, struct groups *groups,
+			       struct group_key key);
+/* Adds a time to a group, which may be NULL; close computes all groups. */
+void report_group_add(struct report *r, struct group *group, int64_t value);
+void report_group_close(struct groups *groups);
+
+static inline uint32_t report_work_device(const struct report *r,
+					  const struct work *w)
+{
+	return r->stream[w->stream].device;
+}
+
+/* The call that launched an operation, or NULL; after report_link(). */
+static inline const struct call *report_work_call(const struct report *r,
+						  const struct work *w)
+{
+	return w->correlation ? &r->calls[w->correlation - 1] : NULL;
+}
+
+/* What the groups of NVTX ranges are of: name, style and place. */
+struct group_key report_range_key(const struct report *r,
+				  const struct range *range);
+
+/* Where a group of a CPU lane belongs, and one of GPU work. */
+uint32_t report_lane_place(const struct report *r, uint32_t lane);
+uint32_t report_work_place(const struct report *r, const struct work *w);
 
 #endif

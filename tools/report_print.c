@@ -1,149 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fnmatch.h>
-#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tools/report_print.h"
 
-/* The columns of every table of groups; JSON has the same keys in all. */
-enum { C_SHARE, C_TOTAL, C_COUNT, C_AVG, C_MEDIAN, C_MIN, C_MAX, C_STDDEV,
-	C_MORE };
-
-#define TIME_COLUMNS(count) \
-	{ "Time (%)", "share", CELL_SHARE, COLUMN_BOTH }, \
-	{ "Total Time (ns)", "total_ns", CELL_NS, COLUMN_BOTH }, \
-	{ count, "count", CELL_COUNT, COLUMN_BOTH }, \
-	{ "Avg (ns)", "avg_ns", CELL_NS, COLUMN_BOTH }, \
-	{ "Med (ns)", "median_ns", CELL_NS, COLUMN_BOTH }, \
-	{ "Min (ns)", "min_ns", CELL_NS, COLUMN_BOTH }, \
-	{ "Max (ns)", "max_ns", CELL_NS, COLUMN_BOTH }, \
-	{ "StdDev (ns)", "stddev_ns", CELL_NS, COLUMN_BOTH }
-#define NAME_COLUMN(title) { title, "name", CELL_TEXT, COLUMN_BOTH }
-#define SIZE_COLUMN(title, key) { title, key, CELL_BYTES, COLUMN_JSON }
-
-static const struct column kernel_columns[] = {
-	TIME_COLUMNS("Instances"), NAME_COLUMN("Name"),
-};
-
-static const struct column api_columns[] = {
-	TIME_COLUMNS("Num Calls"), NAME_COLUMN("Name"),
-};
-
-static const struct column copy_columns[] = {
-	TIME_COLUMNS("Count"),
-	SIZE_COLUMN("", "total_bytes"), SIZE_COLUMN("", "avg_bytes"),
-	SIZE_COLUMN("", "median_bytes"), SIZE_COLUMN("", "min_bytes"),
-	SIZE_COLUMN("", "max_bytes"), SIZE_COLUMN("", "stddev_bytes"),
-	NAME_COLUMN("Operation"),
-};
-
-static const struct column size_columns[] = {
-	{ "Total (MB)", "total_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "Count", "count", CELL_COUNT, COLUMN_TEXT },
-	{ "Avg (MB)", "avg_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "Med (MB)", "median_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "Min (MB)", "min_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "Max (MB)", "max_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "StdDev (MB)", "stddev_bytes", CELL_BYTES, COLUMN_TEXT },
-	{ "Operation", "name", CELL_TEXT, COLUMN_TEXT },
-};
-
-static const struct column range_columns[] = {
-	TIME_COLUMNS("Instances"),
-	{ "Self Time (ns)", "self_ns", CELL_NS, COLUMN_BOTH },
-	NAME_COLUMN("Range"),
-};
-
-static const struct column projected_columns[] = {
-	{ "Proj Time (%)", "share", CELL_SHARE, COLUMN_BOTH },
-	{ "Total Proj Time (ns)", "total_ns", CELL_NS, COLUMN_BOTH },
-	{ "Range Instances", "count", CELL_COUNT, COLUMN_BOTH },
-	{ "Proj Avg (ns)", "avg_ns", CELL_NS, COLUMN_BOTH },
-	{ "Proj Med (ns)", "median_ns", CELL_NS, COLUMN_BOTH },
-	{ "Proj Min (ns)", "min_ns", CELL_NS, COLUMN_BOTH },
-	{ "Proj Max (ns)", "max_ns", CELL_NS, COLUMN_BOTH },
-	{ "Proj StdDev (ns)", "stddev_ns", CELL_NS, COLUMN_BOTH },
-	{ "Total Range Time (ns)", "range_ns", CELL_NS, COLUMN_BOTH },
-	{ "Total GPU Ops", "gpu_ops", CELL_COUNT, COLUMN_BOTH },
-	NAME_COLUMN("Range"),
-};
-
-static const struct column thread_columns[] = {
-	{ "API Time (ns)", "api_ns", CELL_NS, COLUMN_BOTH },
-	{ "API Calls", "api_calls", CELL_COUNT, COLUMN_BOTH },
-	{ "Ranges", "ranges", CELL_COUNT, COLUMN_BOTH },
-	{ "PID", "pid", CELL_TEXT, COLUMN_BOTH },
-	{ "TID", "tid", CELL_TEXT, COLUMN_BOTH },
-	{ "Thread", "name", CELL_TEXT, COLUMN_BOTH },
-};
-
-static const struct column device_columns[] = {
-	{ "Busy (%)", "share", CELL_SHARE, COLUMN_BOTH },
-	{ "Busy (ns)", "busy_ns", CELL_NS, COLUMN_BOTH },
-	{ "Idle (ns)", "idle_ns", CELL_NS, COLUMN_BOTH },
-	{ "Compute (ns)", "compute_ns", CELL_NS, COLUMN_BOTH },
-	{ "Comm (ns)", "comm_ns", CELL_NS, COLUMN_BOTH },
-	{ "Copy (ns)", "copy_ns", CELL_NS, COLUMN_BOTH },
-	{ "File", "file", CELL_COUNT, COLUMN_BOTH },
-	{ "Device", "device", CELL_COUNT, COLUMN_BOTH },
-};
-
-/* What a table needs besides its numbers. */
-enum extra { EXTRA_NONE, EXTRA_BYTES, EXTRA_SIZES, EXTRA_SELF, EXTRA_PROJ };
-
-static const struct group_table {
-	const char *key, *title;
-	size_t groups;          /* offset in struct report */
-	const struct column *columns;
-	size_t nr_columns;
-	enum extra extra;
-	enum column_use use;
-} group_tables[] = {
-#define COLUMNS(c) c, sizeof(c) / sizeof(*(c))
-	{ "kernels", "Kernels", offsetof(struct report, kernels),
-		COLUMNS(kernel_columns), EXTRA_NONE, COLUMN_BOTH },
-	{ "api", "CUDA API calls", offsetof(struct report, api),
-		COLUMNS(api_columns), EXTRA_NONE, COLUMN_BOTH },
-	{ "copies", "Copies and sets by time", offsetof(struct report, copies),
-		COLUMNS(copy_columns), EXTRA_BYTES, COLUMN_BOTH },
-	{ "copy_sizes", "Copies and sets by size",
-		offsetof(struct report, copies), COLUMNS(size_columns),
-		EXTRA_SIZES, COLUMN_TEXT },
-	{ "nvtx", "NVTX ranges on the CPU", offsetof(struct report, ranges),
-		COLUMNS(range_columns), EXTRA_SELF, COLUMN_BOTH },
-	{ "nvtx_gpu", "NVTX ranges projected on the GPU",
-		offsetof(struct report, projected),
-		COLUMNS(projected_columns), EXTRA_PROJ, COLUMN_BOTH },
-	{ "graphs", "CUDA graphs recorded as a whole",
-		offsetof(struct report, graphs), COLUMNS(kernel_columns),
-		EXTRA_NONE, COLUMN_BOTH },
-};
-
-enum { NR_GROUP_TABLES = sizeof(group_tables) / sizeof(*group_tables) };
+enum { ROW_IDS = 4 };
 
 /* A row before it is printed. */
 struct row {
 	const struct group *group;
-	const char *name;
-	struct stats time, bytes;
+	const char *name, *second, *place;
+	const struct lane *lane;        /* or NULL */
+	uint64_t id[ROW_IDS];   /* file, pid, tid, device; 0 without lane */
 	int64_t key;            /* sorted by it, the largest first */
 };
 
 bool report_has_table(const char *name, size_t len)
 {
-	static const char *const others[] = { "summary", "devices", "threads" };
+	static const char *const others[] = {
+		"summary", "devices", "threads", "memory",
+	};
 
-	for (int i = 0; i < NR_GROUP_TABLES; i++)
-		if (strlen(group_tables[i].key) == len &&
-		    !memcmp(group_tables[i].key, name, len))
+	for (size_t i = 0; i < report_nr_tables; i++)
+		if (strlen(report_tables[i].key) == len &&
+		    !memcmp(report_tables[i].key, name, len))
 			return true;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (strlen(others[i]) == len && !memcmp(others[i], name, len))
 			return true;
 	return false;
 }
+
+#define NUMBER(x) ((union cell){ .n = (x) })
+#define TEXT(x) ((union cell){ .text = (x) })
 
 static bool wants(const struct report_view *s, const char *table)
 {
@@ -172,86 +63,138 @@ static int64_t sort_key(enum sort_by sort, const struct stats *st)
 	return keys[sort];
 }
 
+static const char *name_or(const struct report *r, uint32_t id,
+			   const char *other)
+{
+	return id == INTERN_NONE ? other : intern_get(&r->names, id);
+}
+
+/* So that the order of rows never depends on that of events. */
 static int by_key_then_name(const void *a, const void *b)
 {
 	const struct row *x = a, *y = b;
+	int order;
 
 	if (x->key != y->key)
 		return x->key > y->key ? -1 : 1;
-	return strcmp(x->name, y->name);
+	order = strcmp(x->name, y->name);
+	if (!order)
+		order = strcmp(x->second, y->second);
+	if (!order)
+		order = strcmp(x->place, y->place);
+	for (int i = 0; !order && i < ROW_IDS; i++)
+		order = (x->id[i] > y->id[i]) - (x->id[i] < y->id[i]);
+	return order;
 }
 
-static int64_t share(int64_t part, int64_t whole)
+static int64_t stat_of(enum cell_of of, const struct stats *st)
 {
-	return whole > 0 ? (int64_t)(((__int128)part * CELL_SHARE_ONE +
-				      whole / 2) / whole) : 0;
-}
-
-static void fill_times(union cell *cell, const struct row *row, int64_t total)
-{
-	cell[C_SHARE].n = share(row->time.total, total);
-	cell[C_TOTAL].n = row->time.total;
-	cell[C_COUNT].n = row->time.count;
-	cell[C_AVG].n = row->time.avg;
-	cell[C_MEDIAN].n = row->time.median;
-	cell[C_MIN].n = row->time.min;
-	cell[C_MAX].n = row->time.max;
-	cell[C_STDDEV].n = row->time.stddev;
-}
-
-static union cell *fill_sizes(union cell *cell, const struct row *row,
-			      bool with_count)
-{
-	(cell++)->n = row->bytes.total;
-	if (with_count)
-		(cell++)->n = row->bytes.count;
-	(cell++)->n = row->bytes.avg;
-	(cell++)->n = row->bytes.median;
-	(cell++)->n = row->bytes.min;
-	(cell++)->n = row->bytes.max;
-	(cell++)->n = row->bytes.stddev;
-	return cell;
-}
-
-static void fill_row(union cell *cell, const struct group_table *gt,
-		     const struct row *row, int64_t total)
-{
-	union cell *more = cell + C_MORE;
-
-	if (gt->extra == EXTRA_SIZES)
-		more = fill_sizes(cell, row, true);
-	else
-		fill_times(cell, row, total);
-	if (gt->extra == EXTRA_BYTES)
-		more = fill_sizes(more, row, false);
-	if (gt->extra == EXTRA_SELF)
-		(more++)->n = row->group->self_ns;
-	if (gt->extra == EXTRA_PROJ) {
-		(more++)->n = row->group->range_ns;
-		(more++)->n = row->group->gpu_ops;
+	switch (of) {
+	case CELL_OF_TOTAL:
+		return st->total;
+	case CELL_OF_COUNT:
+		return st->count;
+	case CELL_OF_AVG:
+		return st->avg;
+	case CELL_OF_MEDIAN:
+		return st->median;
+	case CELL_OF_MIN:
+		return st->min;
+	case CELL_OF_MAX:
+		return st->max;
+	default:
+		return st->stddev;
 	}
-	more->text = row->name;
+}
+
+/* Of "64 1 1|128 1 1" one part, in memory that the report owns. */
+static const char *shape_text(struct report *r, const struct group *g,
+			      bool grid)
+{
+	const char *both = intern_get(&r->names, g->key.second);
+	const char *bar = strchr(both, '|');
+	uint32_t id;
+
+	if (!grid)
+		return bar + 1;
+	id = intern_text(&r->names, both, bar - both);
+	return id == INTERN_NONE ? "" : intern_get(&r->names, id);
+}
+
+static union cell fill_cell(struct report *r, const struct report_column *c,
+			    const struct row *row, int64_t total)
+{
+	const struct group *g = row->group;
+
+	switch (c->of) {
+	case CELL_OF_SHARE:
+		return NUMBER(report_share(g->stats[SET_TIME].total, total));
+	case CELL_OF_SELF:
+		return NUMBER(g->self_ns);
+	case CELL_OF_RANGE_NS:
+		return NUMBER(g->range_ns);
+	case CELL_OF_OPS:
+		return NUMBER(g->gpu_ops);
+	case CELL_OF_INSTANCES:
+		return NUMBER(g->instances);
+	case CELL_OF_DEVICE:
+		return NUMBER(r->device[g->key.place].id);
+	case CELL_OF_NAME:
+		return TEXT(row->name);
+	case CELL_OF_SECOND:
+		return TEXT(row->second);
+	case CELL_OF_PLACE:
+		return TEXT(row->place);
+	case CELL_OF_GRID:
+	case CELL_OF_BLOCK:
+		return TEXT(shape_text(r, g, c->of == CELL_OF_GRID));
+	case CELL_OF_PID:
+		return TEXT(report_lane_text(
+				r, r->process[row->lane->process].pid));
+	case CELL_OF_TID:
+		return TEXT(report_lane_text(r, row->lane->tid));
+	default:
+		return NUMBER(stat_of(c->of, &g->stats[c->set]));
+	}
+}
+
+static void make_row(struct report_view *s, struct report *r,
+		     const struct report_table *rt, const struct group *g,
+		     struct row *row)
+{
+	const struct group_key *key = &g->key;
+
+	row->group = g;
+	row->name = intern_get(&r->names, key->name);
+	row->lane = key->lane == INTERN_NONE ? NULL : &r->lane[key->lane];
+	row->place = row->lane || key->place == INTERN_NONE ? "" :
+		report_place_text(r, key->place);
+	row->second = name_or(r, key->second, "");
+	memset(row->id, 0, sizeof(row->id));
+	if (row->lane) {
+		row->id[0] = r->process[row->lane->process].file;
+		row->id[1] = r->process[row->lane->process].pid;
+		row->id[2] = row->lane->tid;
+	}
+	if (row->lane && key->place != INTERN_NONE)
+		row->id[3] = r->device[key->place].id;
+	row->key = sort_key(s->sort, &g->stats[rt->sort]);
 }
 
 /* The rows that pass the filter, sorted; *total is over all of them. */
-static size_t make_rows(const struct report_view *s, struct report *r,
-			const struct group_table *gt, struct row *rows,
+static size_t make_rows(struct report_view *s, struct report *r,
+			const struct report_table *rt, struct row *rows,
 			int64_t *total)
 {
-	const struct groups *g = (void *)((char *)r + gt->groups);
+	const struct groups *g = (void *)((char *)r + rt->groups);
 	size_t nr = 0;
 
 	*total = 0;
 	for (size_t i = 0; i < g->nr; i++) {
 		struct row *row = &rows[nr];
 
-		row->group = &g->group[i];
-		row->name = intern_get(&r->names, row->group->name);
-		stats_compute(&row->group->time, &row->time);
-		stats_compute(&row->group->bytes, &row->bytes);
-		report_sum(total, row->time.total);
-		row->key = sort_key(s->sort, gt->extra == EXTRA_SIZES ?
-				    &row->bytes : &row->time);
+		make_row(s, r, rt, &g->group[i], row);
+		report_sum(total, row->group->stats[SET_TIME].total);
 		nr += !s->filter || !fnmatch(s->filter, row->name, 0);
 	}
 	if (nr)
@@ -259,187 +202,47 @@ static size_t make_rows(const struct report_view *s, struct report *r,
 	return nr;
 }
 
-static int print_groups(struct report_view *s, struct report *r,
-			const struct group_table *gt)
+/* The place is shown where rows are told apart by it. */
+static void take_columns(const struct report *r, const struct report_table *rt,
+			 struct column *columns)
 {
-	const struct groups *g = (void *)((char *)r + gt->groups);
+	for (size_t c = 0; c < rt->nr_columns; c++) {
+		columns[c] = rt->columns[c].column;
+		if (rt->columns[c].of == CELL_OF_PLACE && r->by == BY_ALL)
+			columns[c].use = 0;
+	}
+}
+
+static int print_groups(struct report_view *s, struct report *r,
+			const struct report_table *rt)
+{
+	const struct groups *g = (void *)((char *)r + rt->groups);
 	struct row *rows = calloc(g->nr + 1, sizeof(*rows));
+	struct column columns[REPORT_COLUMNS];
 	struct table t = {
-		.title = gt->title, .key = gt->key, .columns = gt->columns,
-		.nr_columns = gt->nr_columns, .use = gt->use,
+		.title = rt->title, .key = rt->key, .columns = columns,
+		.nr_columns = rt->nr_columns, .use = rt->use,
 	};
 	int64_t total;
 
 	if (!rows)
 		return -1;
-	t.nr_rows = make_rows(s, r, gt, rows, &total);
+	take_columns(r, rt, columns);
+	t.nr_rows = make_rows(s, r, rt, rows, &total);
 	if (s->top && t.nr_rows > s->top) {
 		t.nr_hidden = t.nr_rows - s->top;
 		t.nr_rows = s->top;
 	}
 	t.cells = calloc(t.nr_rows * t.nr_columns + 1, sizeof(*t.cells));
-	for (size_t i = 0; t.cells && i < t.nr_rows; i++)
-		fill_row(t.cells + i * t.nr_columns, gt, &rows[i], total);
+	for (size_t i = 0; t.cells && i < t.nr_rows * t.nr_columns; i++)
+		t.cells[i] = fill_cell(r, &rt->columns[i % t.nr_columns],
+				       &rows[i / t.nr_columns], total);
 	if (t.cells && (t.nr_rows || s->out.format != FORMAT_TABLE ||
 			s->tables))
 		table_rows(&s->out, &t);
 	free(rows);
 	free(t.cells);
 	return t.cells ? 0 : -1;
-}
-
-/* A pid or tid as text, in memory that the report owns. */
-static const char *lane_text(struct report *r, uint64_t n)
-{
-	char text[24];
-	uint32_t id = n;
-
-	if (!(n & REPORT_TEXT)) {
-		/* number_or_name() has taken the sign bit away */
-		snprintf(text, sizeof(text), "%" PRId64,
-			 (int64_t)(n << 1) >> 1);
-		id = intern_text(&r->names, n == REPORT_TEXT - 1 ? "-" : text,
-				 n == REPORT_TEXT - 1 ? 1 : strlen(text));
-	}
-	return id == INTERN_NONE ? "" : intern_get(&r->names, id);
-}
-
-static int print_threads(struct report_view *s, struct report *r)
-{
-	enum { NR = sizeof(thread_columns) / sizeof(*thread_columns) };
-	struct table t = {
-		.title = "Threads", .key = "threads", .use = COLUMN_BOTH,
-		.columns = thread_columns, .nr_columns = NR,
-	};
-
-	t.cells = calloc(r->nr_lanes * NR + 1, sizeof(*t.cells));
-	if (!t.cells)
-		return -1;
-	for (size_t i = 0; i < r->nr_lanes; i++) {
-		const struct lane *lane = &r->lane[i];
-		union cell *cell = t.cells + t.nr_rows * NR;
-
-		if (!lane->nr_calls && !lane->nr_ranges)
-			continue;
-		cell[0].n = lane->calls_ns;
-		cell[1].n = lane->nr_calls;
-		cell[2].n = lane->nr_ranges;
-		cell[3].text = lane_text(r, lane->pid);
-		cell[4].text = lane_text(r, lane->tid);
-		cell[5].text = lane->name == INTERN_NONE ? "" :
-			intern_get(&r->names, lane->name);
-		t.nr_rows++;
-	}
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-	free(t.cells);
-	return 0;
-}
-
-static int print_devices(struct report_view *s, const struct report *r,
-			 int64_t wall)
-{
-	enum { NR = sizeof(device_columns) / sizeof(*device_columns) };
-	struct table t = {
-		.title = "GPUs", .key = "devices", .use = COLUMN_BOTH,
-		.columns = device_columns, .nr_columns = NR,
-		.nr_rows = r->nr_devices,
-	};
-
-	t.cells = calloc(r->nr_devices * NR + 1, sizeof(*t.cells));
-	if (!t.cells)
-		return -1;
-	for (size_t i = 0; i < r->nr_devices; i++) {
-		const struct device *d = &r->device[i];
-		union cell *cell = t.cells + i * NR;
-
-		cell[0].n = share(d->busy_ns, wall);
-		cell[1].n = d->busy_ns;
-		cell[2].n = wall - d->busy_ns;
-		cell[3].n = d->class_ns[WORK_COMPUTE];
-		cell[4].n = d->class_ns[WORK_COMM];
-		cell[5].n = d->class_ns[WORK_COPY];
-		cell[6].n = d->file;
-		cell[7].n = d->id;
-	}
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-	free(t.cells);
-	return 0;
-}
-
-static int64_t group_sum(const struct groups *g, int64_t *count)
-{
-	int64_t total = 0;
-	struct stats st;
-
-	*count = 0;
-	for (size_t i = 0; i < g->nr; i++) {
-		stats_compute(&g->group[i].time, &st);
-		report_sum(&total, st.total);
-		*count += st.count;
-	}
-	return total;
-}
-
-/* Sums over the GPUs; without any, the time of one that did nothing. */
-static struct device sum_devices(const struct report *r, int64_t wall,
-				 int64_t *whole)
-{
-	struct device sum = { .busy_ns = 0 };
-
-	*whole = r->nr_devices ? 0 : wall;
-	for (size_t i = 0; i < r->nr_devices; i++) {
-		report_sum(whole, wall);
-		report_sum(&sum.busy_ns, r->device[i].busy_ns);
-		for (int c = 0; c < WORK_CLASSES; c++)
-			report_sum(&sum.class_ns[c], r->device[i].class_ns[c]);
-	}
-	return sum;
-}
-
-static void print_facts(struct report_view *s, const struct report *r,
-			int64_t wall, const struct named_count *losses)
-{
-	int64_t whole, kernels, kernel_ns = group_sum(&r->kernels, &kernels);
-	struct device sum = sum_devices(r, wall, &whole);
-	const struct fact facts[] = {
-		{ "Wall time", "wall_ns", CELL_NS, wall, 0, NULL, 0 },
-		{ "GPU busy", "gpu_busy_ns", CELL_NS, sum.busy_ns, whole,
-			NULL, 0 },
-		{ "GPU idle", "gpu_idle_ns", CELL_NS, whole - sum.busy_ns,
-			whole, NULL, 0 },
-		{ "  compute", "compute_ns", CELL_NS,
-			sum.class_ns[WORK_COMPUTE], whole, NULL, 0 },
-		{ "  communication", "comm_ns", CELL_NS,
-			sum.class_ns[WORK_COMM], whole, NULL, 0 },
-		{ "  copies and sets", "copy_ns", CELL_NS,
-			sum.class_ns[WORK_COPY], whole, NULL, 0 },
-		{ "Kernels", "kernel_count", CELL_COUNT, kernels, 0, NULL, 0 },
-		{ "Kernel time, summed", "kernel_time_ns", CELL_NS, kernel_ns,
-			0, NULL, 0 },
-		{ "Losses", "losses", CELL_TEXT, 0, 0, losses, r->nr_losses },
-	};
-
-	table_facts(&s->out, r->nr_devices > 1 ?
-		    "Summary (GPU times are sums over the GPUs)" : "Summary",
-		    "summary", facts, sizeof(facts) / sizeof(*facts));
-}
-
-static int print_summary(struct report_view *s, const struct report *r,
-			 int64_t wall)
-{
-	struct named_count *list = calloc(r->nr_losses + 1, sizeof(*list));
-
-	if (!list)
-		return -1;
-	for (size_t i = 0; i < r->nr_losses; i++)
-		list[i] = (struct named_count){
-			intern_get(&r->names, r->loss[i].cause), r->loss[i].n,
-		};
-	print_facts(s, r, wall, list);
-	free(list);
-	return 0;
 }
 
 int report_print(struct report_view *s, struct report *r)
@@ -449,13 +252,15 @@ int report_print(struct report_view *s, struct report *r)
 
 	table_begin(&s->out);
 	if (wants(s, "summary"))
-		err |= print_summary(s, r, wall);
+		err |= report_print_summary(s, r, wall);
 	if (wants(s, "devices"))
-		err |= print_devices(s, r, wall);
-	for (int i = 0; i < NR_GROUP_TABLES; i++)
-		if (wants(s, group_tables[i].key))
-			err |= print_groups(s, r, &group_tables[i]);
+		err |= report_print_devices(s, r, wall);
+	for (size_t i = 0; i < report_nr_tables; i++)
+		if (wants(s, report_tables[i].key))
+			err |= print_groups(s, r, &report_tables[i]);
 	if (wants(s, "threads"))
-		err |= print_threads(s, r);
+		err |= report_print_threads(s, r);
+	if (wants(s, "memory"))
+		err |= report_print_memory(s, r);
 	return err ? -ENOMEM : table_end(&s->out);
 }

@@ -17,10 +17,54 @@ struct report_view {
 	enum sort_by sort;
 	size_t top;             /* rows of a table; 0: all */
 	const char *filter;     /* glob for names; NULL: all */
+	struct report_select select;
 	const char *tables;     /* "kernels,api"; NULL: all */
 };
 
 bool report_has_table(const char *name, size_t len);
+
+/* Parts of it, 0 or -1 (out of memory).  wall: the whole time, ns. */
+int report_print_summary(struct report_view *view, struct report *r,
+			 int64_t wall);
+int report_print_devices(struct report_view *view, struct report *r,
+			 int64_t wall);
+
+int report_print_threads(struct report_view *view, struct report *r);
+int report_print_memory(struct report_view *view, struct report *r);
+
+/* Tables of groups: what stands in their cells. */
+enum cell_of {
+	CELL_OF_SHARE, CELL_OF_TOTAL, CELL_OF_COUNT, CELL_OF_AVG,
+	CELL_OF_MEDIAN, CELL_OF_MIN, CELL_OF_MAX, CELL_OF_STDDEV,
+	CELL_OF_SELF, CELL_OF_RANGE_NS, CELL_OF_OPS, CELL_OF_INSTANCES,
+	CELL_OF_DEVICE, CELL_OF_NAME, CELL_OF_SECOND, CELL_OF_PLACE,
+	CELL_OF_GRID, CELL_OF_BLOCK, CELL_OF_PID, CELL_OF_TID,
+};
+
+struct report_column {
+	struct column column;
+	enum cell_of of;
+	enum group_set set;
+};
+enum { REPORT_COLUMNS = 32 };   /* at most */
+
+struct report_table {
+	const char *key, *title;
+	size_t groups;          /* offset in struct report */
+	const struct report_column *columns;
+	size_t nr_columns;
+	enum group_set sort;    /* what --sort looks at */
+	enum column_use use;
+};
+extern const struct report_table report_tables[];
+extern const size_t report_nr_tables;
+
+/* part / whole in units of CELL_SHARE, halves rounded up. */
+int64_t report_share(int64_t part, int64_t whole);
+/* A pid or tid of a lane as text, in memory that the report owns. */
+const char *report_lane_text(struct report *r, uint64_t n);
+/* A place of a group, likewise. */
+const char *report_place_text(struct report *r, uint32_t place);
 
 /* Prints a report whose second steps are done.  Returns 0 or -errno. */
 int report_print(struct report_view *view, struct report *r);

@@ -9,7 +9,7 @@
 #include "tools/utf8.h"
 
 enum {
-	MAX_COLUMNS = 24,
+	MAX_COLUMNS = 32,
 	NAME_WIDTH = 72,        /* 12 numbers of a kernel row fit beside it */
 	CELL_SIZE = 48,
 };
@@ -293,6 +293,10 @@ static void print_fact(struct table_out *out, const struct fact *f)
 {
 	char text[CELL_SIZE];
 
+	if (f->text) {
+		fprintf(out->to, "  %-20s %s\n", f->title, f->sentence);
+		return;
+	}
 	if (f->kind == CELL_TEXT) {
 		fprintf(out->to, "  %-20s", f->title);
 		for (size_t i = 0; i < f->nr_list; i++) {
@@ -320,6 +324,11 @@ static void print_json_fact(struct table_out *out, const struct fact *f)
 		fprintf(out->to, "\"%s\":%" PRId64, f->key, f->n);
 		return;
 	}
+	if (f->text) {
+		fprintf(out->to, "\"%s\":", f->key);
+		table_json_text(out->to, f->text);
+		return;
+	}
 	fprintf(out->to, "\"%s\":{", f->key);
 	for (size_t i = 0; i < f->nr_list; i++) {
 		fputs(i ? "," : "", out->to);
@@ -333,6 +342,8 @@ static void print_csv_fact(struct table_out *out, const struct fact *f)
 {
 	if (f->kind != CELL_TEXT)
 		fprintf(out->to, "%s,%" PRId64 "\n", f->key, f->n);
+	else if (f->text)
+		fprintf(out->to, "%s,%s\n", f->key, f->text);
 	for (size_t i = 0; f->kind == CELL_TEXT && i < f->nr_list; i++) {
 		fprintf(out->to, "%s.", f->key);
 		print_csv_text(out->to, f->list[i].name);

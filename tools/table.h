@@ -62,7 +62,7 @@ struct table {
 
 struct fact {
 	const char *title, *key;
-	enum cell_kind kind;    /* CELL_TEXT: the list */
+	enum cell_kind kind;    /* CELL_TEXT: the text, or the list */
 	int64_t n;
 	int64_t whole;          /* show n as part of it; 0: do not */
 	const struct named_count {
@@ -70,6 +70,8 @@ struct fact {
 		int64_t n;
 	} *list;                /* an object in JSON instead of n */
 	size_t nr_list;
+	const char *text;       /* a string in JSON */
+	const char *sentence;   /* ... and what people read instead */
 };
 
 struct table_out {

@@ -99,8 +99,7 @@ static double read_report(const char *path, uint64_t *nr_events)
 		fprintf(stderr, "%s: %s\n", path, problem.text);
 		exit(1);
 	}
-	report_busy(&r);
-	report_ranges(&r);
+	report_finish(&r, &(struct report_select){ .by = BY_ALL });
 	*nr_events = r.nr_events;
 	report_fini(&r);
 	return now_s() - start;

@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: MIT
+"""The tables of report that tell apart more than names.
+
+What they must say is computed here, from the same file, with Python's json
+and integers.
+"""
+import collections
+import random
+import re
+
+import pytest
+from test_tools import (GPU_WORK, TABLES, expected_summary, load, ns, report,
+                        slice_of, slices, stats, union, write)
+
+
+def span(e):
+    return ns(e["ts"]), ns(e["ts"]) + ns(e["dur"])
+
+
+def lane(e):
+    return str(e["pid"]), str(e["tid"])
+
+
+def calls_of(events):
+    """The first call of each correlation, the outer one of two."""
+    found = {}
+    for e in slices(events):
+        number = e.get("args", {}).get("correlation")
+        if e["cat"] in TABLES["api"] and number:
+            start, end = span(e)
+            key = start, -end, e["cat"] != "cuda_runtime"
+            if number not in found or key < found[number][0]:
+                found[number] = key, e
+    return {number: e for number, (_, e) in found.items()}
+
+
+def linked(events, cats=("kernel",)):
+    """Pairs of GPU operation and call."""
+    calls = calls_of(events)
+    for e in slices(events):
+        if e["cat"] in cats and e["args"].get("correlation") in calls:
+            yield e, calls[e["args"]["correlation"]]
+
+
+def grouped(pairs):
+    groups = collections.defaultdict(list)
+    for key, value in pairs:
+        groups[key].append(value)
+    return groups
+
+
+def check_rows(rows, groups, keys):
+    """Rows are groups, their numbers those of the groups' values."""
+    got = {tuple(r[k] for k in keys): r for r in rows}
+    assert len(got) == len(rows) and got.keys() == groups.keys()
+    for key, values in groups.items():
+        want = dict(stats(values), count=len(values))
+        assert want.items() <= got[key].items(), key
+    return got
+
+
+def three(numbers):
+    return " ".join(map(str, numbers))
+
+
+def check_shapes(got, events):
+    check_rows(got["kernels_grid"], grouped(
+        ((e["name"], three(e["args"].get("grid", [])),
+          three(e["args"].get("block", []))), ns(e["dur"]))
+        for e in slices(events) if e["cat"] == "kernel"),
+        ("name", "grid", "block"))
+
+
+def check_launches(got, events):
+    keys = ("name", "api", "pid", "tid", "device")
+    parts = [(k["name"], a["name"], *lane(a), k["args"]["device"], span(k),
+              span(a)) for k, a in linked(events)]
+    rows = check_rows(got["launches"], grouped(
+        (tuple(p), max(k[1], a[1]) - a[0]) for *p, k, a in parts), keys)
+    for prefix, value in [
+            ("api_", lambda k, a: a[1] - a[0]),
+            ("kernel_", lambda k, a: k[1] - k[0]),
+            ("queue_", lambda k, a: k[0] - a[1])]:
+        for key, all_values in grouped(
+                (tuple(p), value(k, a)) for *p, k, a in parts).items():
+            values = [v for v in all_values if prefix != "queue_" or v > 0]
+            want = stats(values or [0])
+            del want["total_ns"]
+            row = {k[len(prefix):]: v for k, v in rows[key].items()
+                   if k.startswith(prefix)}
+            assert want.items() <= row.items(), (key, prefix)
+            if prefix == "queue_":
+                assert row["count"] == len(values)
+
+
+def check_range_kernels(got, events):
+    keys = ("name", "range", "pid", "tid")
+    launches = grouped((lane(a), (span(a)[0], k)) for k, a in linked(events))
+    values, instances = [], collections.defaultdict(set)
+    for i, e in enumerate(slices(events)):
+        if e["cat"] != "user_annotation":
+            continue
+        start, end = span(e)
+        for at, k in launches[lane(e)]:
+            if start <= at <= end:
+                key = (k["name"], e["name"], *lane(e))
+                values.append((key, ns(k["dur"])))
+                instances[key].add(i)
+    rows = check_rows(got["nvtx_kernels"], grouped(values), keys)
+    assert {k: r["ranges"] for k, r in rows.items()} == \
+        {k: len(v) for k, v in instances.items()}
+
+
+def check_graph_launches(got, events):
+    launches = grouped(
+        ((k["args"]["graph id"], k["args"]["correlation"]), (k, a))
+        for k, a in linked(events, GPU_WORK) if k["args"].get("graph id"))
+    spans, api, ops = [], collections.Counter(), collections.Counter()
+    for (graph, _), pairs in launches.items():
+        name = "CUDA graph %d" % graph
+        spans.append(((name,), max(span(k)[1] for k, _ in pairs) -
+                      min(span(k)[0] for k, _ in pairs)))
+        api[name] += ns(pairs[0][1]["dur"])
+        ops[name] += len(pairs)
+    rows = check_rows(got["graph_launches"], grouped(spans), ("name",))
+    assert {k[0]: (r["api_ns"], r["gpu_ops"]) for k, r in rows.items()} == \
+        {name: (api[name], n) for name, n in ops.items()}
+
+
+def check(got, events):
+    check_graph_launches(got, events)
+    check_shapes(got, events)
+    check_launches(got, events)
+    check_range_kernels(got, events)
+    assert expected_summary(events).items() <= got["summary"].items()
+
+
+def made_up(seed, n=120):
+    """Two processes, two GPUs, nested ranges, calls in calls, odd orders."""
+    rng = random.Random(seed)
+    events = []
+
+    def add(cat, name, ts, dur, pid, tid, **args):
+        events.append(dict(slice_of(cat, name, ts, dur, tid, **args),
+                           pid=pid))
+    for i in range(1, n):
+        pid, tid, at = rng.choice([10, 11]), rng.randrange(2), 7 * i
+        device = rng.randrange(2)
+        add("cuda_runtime", rng.choice(["cudaLaunchKernel",
+                                        "cudaLaunchKernelExC"]),
+            at, rng.choice([0, 3, 5.5]), pid, tid, correlation=i)
+        if rng.random() < .3:
+            add("cuda_driver", "cuLaunchKernel", at, 0, pid, tid,
+                correlation=i)
+        for _ in range(rng.choice([0, 1, 1, 1, 3])):
+            copy = rng.random() < .2
+            add("gpu_memcpy" if copy else "kernel",
+                "copy" if copy else rng.choice(["k1", "k2", "ncclX"]),
+                at + rng.choice([0, 1, 9, 30]), rng.choice([0, 2, 8.125]),
+                5000000 + device, rng.randrange(2), device=device, bytes=i,
+                stream=rng.choice([7, 13]), correlation=i,
+                **({"graph id": 1 + i % 2} if i % 3 == 0 else {}),
+                **rng.choice([{}, {"grid": [i % 3, 1, 1],
+                                   "block": [32, i % 2, 1]}]))
+    for _ in range(n):
+        start = rng.randrange(7 * n)
+        add("user_annotation", "r%d" % rng.randrange(5), start,
+            rng.choice([0, 7, 40, 300]), rng.choice([10, 11]),
+            rng.randrange(2))
+    rng.shuffle(events)
+    return events
+
+
+def test_real_traces(gputrace, real_trace):
+    check(report(gputrace, real_trace), load(real_trace)["traceEvents"])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_made_up_traces(gputrace, tmp_path, seed):
+    events = made_up(seed)
+    check(report(gputrace, write(tmp_path / "t.json", events)), events)
+
+
+@pytest.mark.parametrize("by", ["all", "process", "device", "stream"])
+def test_order_and_empty_processes_do_not_matter(gputrace, tmp_path, by):
+    events = made_up(5)
+    want = report(gputrace, "--by", by, write(tmp_path / "a.json", events))
+    for seed in range(2):
+        random.Random(seed).shuffle(events)
+        more = events + [{"ph": "M", "name": "process_name", "pid": 99,
+                          "tid": 99, "ts": 0, "args": {"name": "idle"}},
+                         {"ph": "M", "name": "thread_name", "pid": 99,
+                          "tid": 99, "ts": 0, "args": {"name": "idle"}}]
+        path = write(tmp_path / "b.json", more[seed:] + more[:seed])
+        assert report(gputrace, "--by", by, path) == want
+
+
+def selected(events, device=None, stream=None, pattern=None, window=None):
+    """What the filters leave, by their words in the manual."""
+    spans = {id(e): span(e) for e in slices(events)}
+    first = min(s for s, _ in spans.values())
+    last = max(e for _, e in spans.values())
+    low, high = window or (0, last - first + 1)
+    inside = [(lane(e), spans[id(e)]) for e in slices(events)
+              if e["cat"] == "user_annotation" and pattern and
+              re.fullmatch(pattern, e["name"])]
+    calls = calls_of(events)
+    left = []
+    for e in slices(events):
+        start, end = (t - first for t in spans[id(e)])
+        gpu = e["cat"] in GPU_WORK
+        if start >= high or end <= low and start < low:
+            continue
+        if gpu and (device not in (None, e["args"]["device"]) or
+                    stream not in (None, e["args"]["stream"])):
+            continue
+        at = calls.get(e["args"].get("correlation")) if gpu else e
+        if pattern and not (at and any(
+                lane(at) == on and s <= span(at)[0] <= t
+                for on, (s, t) in inside)):
+            continue
+        left.append(e)
+    return left
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("filters, want", [
+    (["device=1"], {"device": 1}), (["stream=13"], {"stream": 13}),
+    (["range=r[12]"], {"pattern": "r[12]"}),
+    (["time=200us..400.5us"], {"window": (200000, 400500)}),
+    (["time=0.0005s.."], {"window": (500000, 1 << 60)}),
+    (["time=..100000ns", "device=0", "stream=7", "range=r*"],
+     {"window": (0, 100000), "device": 0, "stream": 7, "pattern": "r.*"})])
+def test_filters(gputrace, tmp_path, seed, filters, want):
+    events = made_up(seed)
+    path = write(tmp_path / "t.json", events)
+    got = report(gputrace, *(x for f in filters for x in ("-F", f)), path)
+    left = selected(events, **want)
+    for table, cats in [("kernels", ("kernel",)), ("copies", ("gpu_memcpy",)),
+                        ("api", ("cuda_runtime", "cuda_driver")),
+                        ("nvtx", ("user_annotation",))]:
+        check_rows(got[table], grouped(
+            ((e["name"],), ns(e["dur"])) for e in left if e["cat"] in cats),
+            ("name",))
+    first, last = (f(span(e)[i] for e in slices(events))
+                   for i, f in ((0, min), (1, max)))
+    low, high = want.get("window", (0, 1 << 60))
+    low, high = first + low, min(first + high, last)
+    if "pattern" in want:
+        low = max(low, min(span(e)[0] for e in left))
+        high = min(high, max(span(e)[1] for e in left))
+    gpus = grouped((e["args"]["device"], tuple(
+        min(max(t, low), high) for t in span(e))) for e in left
+        if e["cat"] in GPU_WORK)
+    assert got["summary"]["wall_ns"] == high - low
+    assert {d["device"]: d["busy_ns"] for d in got["devices"]
+            if d["busy_ns"]} == \
+        {d: union(spans) for d, spans in gpus.items() if union(spans)}
+    if "device" in want:
+        assert {d["device"] for d in got["devices"]} <= {want["device"]}
+
+
+@pytest.mark.parametrize("bad", [
+    "time=", "time=..", "time=5..6", "time=2ms..1ms", "time=1ms", "device=",
+    "time=1.2.3s..", "time=-1ms..", "device=x", "stream=-1", "range=",
+    "time=1ms..2ms "])
+def test_filters_that_cannot_be(gputrace, real_trace, bad):
+    done = gputrace("report", "-F", bad, real_trace)
+    assert (done.status, done.out) == (2, "") and bad in done.err
+
+
+@pytest.mark.parametrize("by, place", [
+    ("process", lambda gpu, at: "process %d" % at["pid"]),
+    ("device", lambda gpu, at: "GPU %d" % gpu["args"]["device"]),
+    ("stream", lambda gpu, at: "GPU %d stream %d" %
+     (gpu["args"]["device"], gpu["args"]["stream"]))])
+def test_by(gputrace, tmp_path, by, place):
+    events = made_up(8)
+    got = report(gputrace, "--by", by, write(tmp_path / "t.json", events))
+    for table, cats in [("kernels", ("kernel",)), ("copies", ("gpu_memcpy",))]:
+        check_rows(got[table], grouped(
+            ((e["name"], place(e, at)), ns(e["dur"]))
+            for e, at in linked(events, cats)), ("name", "where"))
+    for table, cat in [("nvtx", "user_annotation")] * (by == "process"):
+        check_rows(got[table], grouped(
+            ((e["name"], place(e, e)), ns(e["dur"])) for e in slices(events)
+            if e["cat"] == cat), ("name", "where"))
+
+
+def test_styles_of_ranges(gputrace, tmp_path):
+    path = write(tmp_path / "t.json", [
+        slice_of("user_annotation", "r", 0, 9), dict(
+            slice_of("user_annotation", "r", 2, 4), tid=5000001)])
+    rows = report(gputrace, path)["nvtx"]
+    assert {(r["style"], r["total_ns"], r["self_ns"]) for r in rows} == \
+        {("PushPop", 9000, 9000), ("StartEnd", 4000, 4000)}
+
+
+@pytest.mark.parametrize("window", [None, (100, 300)])
+def test_memory(gputrace, tmp_path, window):
+    rng = random.Random(4)
+    events, total = [slice_of("cpu_op", "all", 0, 400)], collections.Counter()
+    want = {}
+    for at in range(400):
+        key = rng.choice([10, 11]), rng.choice(["CPU", "GPU 0", "GPU 1"])
+        size = rng.choice([512, 4096, -512, -100, 0])
+        total[key] += size
+        kind = {"CPU": (0, -1), "GPU 0": (1, 0), "GPU 1": (1, 1)}[key[1]]
+        events.append({
+            "ph": "i", "cat": "cpu_instant_event", "s": "t", "ts": at,
+            "name": "[memory]", "pid": key[0], "tid": 1, "args": {
+                "Total Reserved": 2 ** 30 + at, "Bytes": size, "Addr": 1,
+                "Total Allocated": total[key], "Device Id": kind[1],
+                "Device Type": kind[0]}})
+        if window and not window[0] <= at < window[1]:
+            continue
+        row = want.setdefault(key, [0] * 6)
+        row[0] = max(row[0], total[key])
+        row[1] = max(row[1], 2 ** 30 + at)
+        row[2 if size > 0 else 4] += size != 0
+        row[3 if size > 0 else 5] += abs(size)
+    rng.shuffle(events)
+    got = report(gputrace, *(("-F", "time=100us..300us") if window else ()),
+                 write(tmp_path / "t.json", events))["memory"]
+    keys = ("peak_bytes", "reserved_peak_bytes", "alloc_count", "alloc_bytes",
+            "free_count", "free_bytes")
+    assert {(int(r["pid"]), r["name"]): [r[k] for k in keys] for r in got} \
+        == want and len(got) == 6
