@@ -755,6 +755,20 @@ def test_dumps_keep_no_descriptor(tmp_path, recorder, code):
     os.close(fd)
 
 
+def test_dump_beside_a_capture(server, tmp_path, gputrace):
+    """It is another's file: no empty one, and no empty path."""
+    fd = new_file(tmp_path / "own.json")
+    with server.client() as client:
+        assert client.ask("start fd=1", fd)["ok"]
+        os.close(fd)
+        assert until(lambda: server.ask("status")["kernels"] > 3)
+        for out in ((), ("-o", tmp_path / "d.json")):
+            done = gputrace("dump", server.pid, *out)
+            assert (done.status, done.out) == (3, ""), done.err
+        assert server.ask("stop")["ok"]
+    assert not (tmp_path / "d.json").exists()
+
+
 def test_dump_of_a_program_that_hangs(tmp_path, gputrace):
     """What it hangs on is named, with its thread and range."""
     with Server(tmp_path, "--kernels", 3, "--sync-ms", 600000,
