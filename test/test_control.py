@@ -539,6 +539,34 @@ def test_a_program_that_takes_our_numbers(tmp_path):
     process.communicate()
 
 
+GIVES_UP_ROOT = """
+import ctypes, os, pathlib, sys, time
+assert not ctypes.CDLL("libcuda.so.1").cuInit(0)
+while not list(pathlib.Path(sys.argv[1]).glob("gputrace-0/*.sock")):
+    time.sleep(0.01)
+os.setuid(12345)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.skipif(bool(SANITIZED) or os.geteuid() != 0,
+                    reason="Python under the sanitizer, or not root")
+def test_a_server_that_gave_up_root(tmp_path, gputrace):
+    """Its socket stays with root's, where root finds it."""
+    with subprocess.Popen(
+            ["python3", "-c", GIVES_UP_ROOT, tmp_path], text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            env=environment(GPUTRACE_START="off",
+                            TMPDIR=tmp_path)) as process:
+        assert process.stdout.readline() == "ready\n"
+        done = gputrace("capture", process.pid, "-d", "50ms", "-o",
+                        tmp_path / "c.json")
+        process.stdin.close()
+    assert done.status == 0, done.err
+    assert not judge(tmp_path / "c.json"), judge(tmp_path / "c.json")
+
+
 @pytest.mark.skipif(bool(SANITIZED), reason="Python under the sanitizer")
 def test_in_a_sandbox(tmp_path, gputrace):
     """Under a filter that refuses nothing, which we cannot know: where a
@@ -730,6 +758,20 @@ def test_dumps_keep_no_descriptor(tmp_path, recorder, code):
             assert server.ask("dump fd=1", fd).get("code") == code
         assert until(lambda: "/memfd:full" not in files(server))
     os.close(fd)
+
+
+def test_dump_beside_a_capture(server, tmp_path, gputrace):
+    """It is another's file: no empty one, and no empty path."""
+    fd = new_file(tmp_path / "own.json")
+    with server.client() as client:
+        assert client.ask("start fd=1", fd)["ok"]
+        os.close(fd)
+        assert until(lambda: server.ask("status")["kernels"] > 3)
+        for out in ((), ("-o", tmp_path / "d.json")):
+            done = gputrace("dump", server.pid, *out)
+            assert (done.status, done.out) == (3, ""), done.err
+        assert server.ask("stop")["ok"]
+    assert not (tmp_path / "d.json").exists()
 
 
 def test_dump_of_a_program_that_hangs(tmp_path, gputrace):

@@ -40,6 +40,14 @@ static int tell(const struct target *t, const struct control_reply *reply,
 	return STATUS_DONE;
 }
 
+/* Without a flight recorder, in a window that goes into a descriptor. */
+static int say_elsewhere(const struct target *t)
+{
+	return complain("dump: pid %ld has no flight recorder, and its window "
+			"goes to who started it: that file is up to date now",
+			t->pid);
+}
+
 /* In the process's own folder. */
 static int dump_there(const struct target *t, struct control *c)
 {
@@ -48,6 +56,8 @@ static int dump_there(const struct target *t, struct control *c)
 
 	if (control_ask(c, "dump", -1, ANSWER_MS, &reply, why, sizeof(why)))
 		return complain("dump: %s", why);
+	if (!reply.path[0])
+		return say_elsewhere(t);
 	control_see(t, reply.path, seen, sizeof(seen));
 	return tell(t, &reply, seen);
 }
@@ -79,6 +89,8 @@ static int dump_into(const struct target *t, struct control *c,
 	/* Without a flight recorder it is the file that is being written. */
 	error = reply->path[0] ? control_fetch(t, reply->path, draft, by_path)
 		: 0;
+	if (!error && !reply->path[0] && !lseek(draft->fd, 0, SEEK_END))
+		return say_elsewhere(t);
 	if (!error)
 		return STATUS_DONE;
 	return complain("dump: pid %ld: %s: %s", t->pid, reply->path,

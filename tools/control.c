@@ -72,7 +72,7 @@ static int open_socket(const struct look *machine, const struct target *t)
 	snprintf(address.sun_path, sizeof(address.sun_path),
 		 "/proc/self/fd/%d", at);
 	if (!error)
-		error = connect_as(fd, &address, t->uid);
+		error = connect_as(fd, &address, t->socket_uid);
 	close(at);
 	if (!error)
 		return fd;

@@ -161,7 +161,7 @@ static void read_container(const struct look *machine,
 /* ---- Its socket ---- */
 
 static void name_socket(const struct look *machine, const struct process *p,
-			struct target *t)
+			struct target *t, long inner_uid)
 {
 	const char *tmp = variable(p, "TMPDIR");
 
@@ -170,7 +170,7 @@ static void name_socket(const struct look *machine, const struct process *p,
 	if ((size_t)snprintf(t->socket, sizeof(t->socket),
 			     "%s%s/root%s/" PROTOCOL_FOLDER "/"
 			     PROTOCOL_SOCKET, machine->path, p->folder, tmp,
-			     (unsigned long)t->inner_uid, t->inner_pid,
+			     (unsigned long)inner_uid, t->inner_pid,
 			     (unsigned long long)t->started) >=
 	    sizeof(t->socket))
 		t->socket[0] = '\0';
@@ -221,12 +221,33 @@ static void judge_untraced(const struct process *p, struct target *t)
 		t->reach = REACH_ATTACH;
 }
 
+/* A server that gave up root after it had opened the socket left it where
+ * root's are. */
+static int socket_of_root(const struct look *machine, const struct process *p,
+			  struct target *t)
+{
+	int fd = -ENOENT;
+
+	if (t->uid && t->uid == t->inner_uid) {
+		t->socket_uid = 0;
+		name_socket(machine, p, t, 0);
+		fd = target_socket(machine, t);
+	}
+	if (fd < 0) {
+		t->socket_uid = t->uid;
+		name_socket(machine, p, t, t->inner_uid);
+	}
+	return fd;
+}
+
 static void judge_traced(const struct look *machine, const struct process *p,
 			 struct target *t)
 {
 	const char *control = variable(p, "GPUTRACE_CONTROL");
 	int fd = target_socket(machine, t);
 
+	if (fd == -ENOENT)
+		fd = socket_of_root(machine, p, t);
 	if (fd >= 0) {
 		close(fd);
 		t->reach = REACH_SOCKET;
@@ -315,7 +336,8 @@ static void fill(const struct look *machine, const struct process *p,
 	plain_make(t->signal, sizeof(t->signal));
 	t->has_library = has_mapped(p, "libgputrace.so");
 	t->has_cuda = has_mapped(p, "libcuda.so");
-	name_socket(machine, p, t);
+	t->socket_uid = t->uid;
+	name_socket(machine, p, t, t->inner_uid);
 }
 
 /* In the middle of an exec a process has no maps and looks as if it had

@@ -37,6 +37,7 @@ struct target {
 	long pid;               /* as we count */
 	long inner_pid;         /* as it counts itself */
 	long uid, inner_uid;    /* effective, likewise */
+	long socket_uid;        /* whose the socket is */
 	uint64_t started;       /* field 22 of its stat: clock ticks */
 	char name[64];          /* of the process: Name of its status */
 	char program[256];      /* name of the file that it executes */

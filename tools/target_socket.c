@@ -51,7 +51,7 @@ int target_socket(const struct look *machine, const struct target *t)
 		return fd;
 	if (fstat(fd, &st) || !S_ISSOCK(st.st_mode))
 		err = -ENOENT;
-	else if ((long)st.st_uid != t->uid)
+	else if ((long)st.st_uid != t->socket_uid)
 		err = -EPERM;
 	if (!err)
 		return fd;
