@@ -294,3 +294,35 @@ def test_styles_of_ranges(gputrace, tmp_path):
     rows = report(gputrace, path)["nvtx"]
     assert {(r["style"], r["total_ns"], r["self_ns"]) for r in rows} == \
         {("PushPop", 9000, 9000), ("StartEnd", 4000, 4000)}
+
+
+@pytest.mark.parametrize("window", [None, (100, 300)])
+def test_memory(gputrace, tmp_path, window):
+    rng = random.Random(4)
+    events, total = [slice_of("cpu_op", "all", 0, 400)], collections.Counter()
+    want = {}
+    for at in range(400):
+        key = rng.choice([10, 11]), rng.choice(["CPU", "GPU 0", "GPU 1"])
+        size = rng.choice([512, 4096, -512, -100, 0])
+        total[key] += size
+        kind = {"CPU": (0, -1), "GPU 0": (1, 0), "GPU 1": (1, 1)}[key[1]]
+        events.append({
+            "ph": "i", "cat": "cpu_instant_event", "s": "t", "ts": at,
+            "name": "[memory]", "pid": key[0], "tid": 1, "args": {
+                "Total Reserved": 2 ** 30 + at, "Bytes": size, "Addr": 1,
+                "Total Allocated": total[key], "Device Id": kind[1],
+                "Device Type": kind[0]}})
+        if window and not window[0] <= at < window[1]:
+            continue
+        row = want.setdefault(key, [0] * 6)
+        row[0] = max(row[0], total[key])
+        row[1] = max(row[1], 2 ** 30 + at)
+        row[2 if size > 0 else 4] += size != 0
+        row[3 if size > 0 else 5] += abs(size)
+    rng.shuffle(events)
+    got = report(gputrace, *(("-F", "time=100us..300us") if window else ()),
+                 write(tmp_path / "t.json", events))["memory"]
+    keys = ("peak_bytes", "reserved_peak_bytes", "alloc_count", "alloc_bytes",
+            "free_count", "free_bytes")
+    assert {(int(r["pid"]), r["name"]): [r[k] for k in keys] for r in got} \
+        == want and len(got) == 6

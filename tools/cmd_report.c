@@ -15,7 +15,8 @@ static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
 	{ "table", 't', "LIST", "of summary, devices, kernels, kernels_grid,\n"
 		"api, launches, copies, copy_sizes, nvtx, nvtx_gpu,\n"
-		"nvtx_kernels, graphs, graph_launches, threads" },
+		"nvtx_kernels, graphs, graph_launches, threads,\n"
+		"memory" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },

@@ -43,6 +43,7 @@ void report_fini(struct report *r)
 	void *const arrays[] = {
 		r->work, r->calls, r->range, r->gpu_range, r->bytes,
 		r->device, r->stream, r->process, r->lane, r->loss,
+		r->memory, r->pool,
 	};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
@@ -374,6 +375,20 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
 }
 
+static void add_instant(struct report *r, const struct trace_event *ev)
+{
+	uint32_t process;
+	int64_t at;
+
+	if (!jsonval_is(trace_field(ev, EV_NAME), "[memory]") ||
+	    !trace_time(ev, EV_TS, &at) || at > max_ts_ns)
+		return;
+	process = event_process(r, ev);
+	if (process != UINT32_MAX)
+		report_memory_add(r, trace_field(ev, EV_ARGS), process,
+				  at + r->shift_ns);
+}
+
 static void add_metadata(struct report *r, const struct trace_event *ev)
 {
 	const struct json_value *name = trace_arg(ev, ARG_ARG_NAME);
@@ -385,52 +400,6 @@ static void add_metadata(struct report *r, const struct trace_event *ev)
 	lane = event_lane(r, ev);
 	if (lane != UINT32_MAX)
 		r->lane[lane].name = intern_value(&r->names, name);
-}
-
-static void add_loss(struct report *r, uint32_t cause, int64_t n)
-{
-	size_t i = 0;
-
-	while (i < r->nr_losses && r->loss[i].cause != cause)
-		i++;
-	if (i == r->nr_losses) {
-		if (cause == INTERN_NONE ||
-		    !VEC_ROOM(r->loss, i, r->cap_losses)) {
-			r->no_memory = true;
-			return;
-		}
-		r->loss[r->nr_losses++] = (struct loss){ cause, 0 };
-	}
-	report_sum(&r->loss[i].n, n);
-}
-
-/* The tracer knows some twenty causes; what a hostile file has beyond a
- * hundred is not told apart. */
-static void add_losses(struct report *r, const struct json_value *gputrace)
-{
-	enum { MANY = 100 };
-	struct json_value losses = jsonval_member(gputrace, "losses");
-	struct json_value cause, value;
-	const char *at = NULL;
-	int64_t n;
-
-	if (losses.type != JSON_OBJECT)
-		return;
-	while (!r->no_memory && jsonval_next(&losses, &at, &cause, &value))
-		if (jsonval_int(&value, &n) && n > 0)
-			add_loss(r, r->nr_losses < MANY ?
-				 intern_value(&r->names, &cause) :
-				 intern_text(&r->names, "other", 5), n);
-}
-
-static void add_tracer(struct report *r, const struct json_value *gputrace)
-{
-	struct json_value own = jsonval_member(gputrace, "own_ns");
-	int64_t ns;
-
-	if (jsonval_int(&own, &ns) && ns > 0)
-		report_sum(&r->own_ns, ns);
-	add_losses(r, gputrace);
 }
 
 /* Files of one run may count from different bases. */
@@ -469,6 +438,8 @@ int report_add_file(struct report *r, const char *path,
 			add_slice(r, &ev);
 		else if (ev.ph == 'M')
 			add_metadata(r, &ev);
+		else if (ev.ph == 'i')
+			add_instant(r, &ev);
 	}
 	*problem = *trace_problem(t);
 	if (!more && !trace_shape(t)->has_events) {
@@ -479,7 +450,7 @@ int report_add_file(struct report *r, const char *path,
 		more = -EBADMSG;
 	}
 	if (!more)
-		add_tracer(r, trace_header(t, HEADER_GPUTRACE));
+		report_add_tracer(r, trace_header(t, HEADER_GPUTRACE));
 	if (more >= 0 && r->no_memory) {
 		snprintf(problem->text, sizeof(problem->text),
 			 "out of memory");

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/intern.h"
+#include "tools/report_memory.h"
 #include "tools/stats.h"
 #include "tools/trace.h"
 #include "tools/vec.h"
@@ -148,11 +149,13 @@ struct report {
 	struct process *process;
 	struct lane *lane;
 	struct loss *loss;
+	struct memory_event *memory;
+	struct pool *pool;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,
 	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
-	       cap_losses;
+	       cap_losses, nr_memory, cap_memory, nr_pools, cap_pools;
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
@@ -201,7 +204,7 @@ static inline void report_sum(int64_t *sum, int64_t n)
  * device worked, as the union over its streams, in all and by class, and the
  * time of each thread in calls.  group: by name.  ranges: self times, the
  * projection of each range on the GPU and the kernels in it.  graphs: CUDA
- * graphs by launch.
+ * graphs by launch.  memory: sums of each pool.
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
@@ -209,6 +212,10 @@ void report_busy(struct report *r);
 void report_group(struct report *r);
 void report_ranges(struct report *r);
 void report_graphs(struct report *r);
+void report_memory(struct report *r, const struct report_select *select);
+
+/* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
+void report_add_tracer(struct report *r, const struct json_value *gputrace);
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,

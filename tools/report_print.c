@@ -19,13 +19,15 @@ struct row {
 
 bool report_has_table(const char *name, size_t len)
 {
-	static const char *const others[] = { "summary", "devices", "threads" };
+	static const char *const others[] = {
+		"summary", "devices", "threads", "memory",
+	};
 
 	for (size_t i = 0; i < report_nr_tables; i++)
 		if (strlen(report_tables[i].key) == len &&
 		    !memcmp(report_tables[i].key, name, len))
 			return true;
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 4; i++)
 		if (strlen(others[i]) == len && !memcmp(others[i], name, len))
 			return true;
 	return false;
@@ -258,5 +260,7 @@ int report_print(struct report_view *s, struct report *r)
 			err |= print_groups(s, r, &report_tables[i]);
 	if (wants(s, "threads"))
 		err |= report_print_threads(s, r);
+	if (wants(s, "memory"))
+		err |= report_print_memory(s, r);
 	return err ? -ENOMEM : table_end(&s->out);
 }

@@ -30,6 +30,7 @@ int report_print_devices(struct report_view *view, struct report *r,
 			 int64_t wall);
 
 int report_print_threads(struct report_view *view, struct report *r);
+int report_print_memory(struct report_view *view, struct report *r);
 
 /* Tables of groups: what stands in their cells. */
 enum cell_of {

@@ -322,4 +322,5 @@ void report_finish(struct report *r, const struct report_select *want)
 	report_group(r);
 	report_ranges(r);
 	report_graphs(r);
+	report_memory(r, want);
 }
