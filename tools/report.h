@@ -99,6 +99,7 @@ struct device {
 	uint16_t file;
 	uint32_t process;       /* index in report.process */
 	bool has_work, out;     /* out: not selected */
+	bool has_twin;          /* its file has several of this number */
 	int64_t busy_ns, class_ns[WORK_CLASSES];
 	int64_t overlap_ns;     /* at least two classes at once */
 	int64_t comm_hidden_ns; /* communication while computing */
