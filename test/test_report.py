@@ -287,6 +287,18 @@ def test_by(gputrace, tmp_path, by, place):
             if e["cat"] == cat), ("name", "where"))
 
 
+def test_gpus_of_one_number(gputrace, tmp_path):
+    """In a merged trace: those of two hosts."""
+    path = write(tmp_path / "t.json", [
+        dict(slice_of("kernel", "k", 1, 2, device=gpu, stream=7), pid=pid)
+        for gpu, pid in [(0, 5000000), (0, 5000008), (1, 5000009)]])
+    rows = report(gputrace, "-b", "device", path)["kernels"]
+    assert {r["where"] for r in rows} == \
+        {"GPU 0 of 5000000", "GPU 0 of 5000008", "GPU 1"}
+    where = report(gputrace, "-b", "stream", path, path)["kernels"]
+    assert "GPU 1 stream 7 file 1" in {r["where"] for r in where}
+
+
 def test_styles_of_ranges(gputrace, tmp_path):
     path = write(tmp_path / "t.json", [
         slice_of("user_annotation", "r", 0, 9), dict(

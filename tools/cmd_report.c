@@ -20,9 +20,10 @@ static const struct option_spec specs[] = {
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },
-	{ "filter", 'F', "WHAT", "only rows whose name matches the pattern WHAT,\n"
-		"or name=PATTERN, time=FROM..TO (10ms..1.5s), range=\n"
-		"PATTERN, device=N, stream=N; may be given several times" },
+	{ "filter", 'F', "WHAT", "only rows whose name matches the pattern\n"
+		"WHAT, or name=PATTERN, time=10ms..1.5s,\n"
+		"range=PATTERN, device=N, stream=N; may be given\n"
+		"several times" },
 	{ "by", 'b', "WHAT", "rows for each process, device or stream; all\n"
 		"(default): one for all of them" },
 	{ "wide", 'w', NULL, "do not cut long names" },

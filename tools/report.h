@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/intern.h"
+#include "tools/report_memory.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
 #include "tools/vec.h"
@@ -110,6 +111,7 @@ struct device {
 	uint16_t file;
 	uint32_t process;       /* index in report.process */
 	bool has_work, out;     /* out: not selected */
+	bool has_twin;          /* its file has several of this number */
 	int64_t busy_ns, class_ns[WORK_CLASSES];
 	int64_t overlap_ns;     /* at least two classes at once */
 	int64_t comm_hidden_ns; /* communication while computing */
@@ -162,11 +164,19 @@ struct report {
 	struct loss *loss;
 	struct memory_event *memory;
 	struct pool *pool;
+<<<<<<< HEAD
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges,
 	       cap_ranges, nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes,
 	       nr_devices, cap_devices, nr_streams, cap_streams, nr_processes,
 	       cap_processes, nr_lanes, cap_lanes, nr_losses, cap_losses,
 	       nr_memory, cap_memory, nr_pools, cap_pools;
+=======
+	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
+	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
+	       cap_devices, nr_streams, cap_streams,
+	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
+	       cap_losses, nr_memory, cap_memory, nr_pools, cap_pools;
+>>>>>>> report
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
@@ -210,9 +220,16 @@ static inline void report_sum(int64_t *sum, int64_t n)
 /*
  * The steps of report_finish(), in their order.  link: from GPU operations to
  * their calls.  select: drops what is not wanted.  busy: the time in which a
+<<<<<<< HEAD
  * device worked, the union over its streams, in all and by class, and that of
  * each thread in calls.  group: by name.  ranges: self times, projections on
  * the GPU, kernels inside.  graphs: by launch.  memory: sums of each pool.
+=======
+ * device worked, as the union over its streams, in all and by class, and the
+ * time of each thread in calls.  group: by name.  ranges: self times, the
+ * projection of each range on the GPU and the kernels in it.  graphs: CUDA
+ * graphs by launch.  memory: sums of each pool.
+>>>>>>> report
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
@@ -224,10 +241,13 @@ void report_memory(struct report *r, const struct report_select *select);
 
 /* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
 void report_add_tracer(struct report *r, const struct json_value *gputrace);
+<<<<<<< HEAD
 
 /* Keeps an instant "[memory]" of a process at a time. */
 void report_memory_add(struct report *r, const struct json_value *args,
 		       uint32_t process, int64_t at);
+=======
+>>>>>>> report
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,

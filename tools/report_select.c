@@ -271,6 +271,25 @@ static void select_devices(struct report *r, const struct report_select *want)
 	}
 }
 
+static void find_twins(struct report *r)
+{
+	struct pairs known = { .nr = 0 };
+
+	for (size_t i = 0; i < r->nr_devices; i++) {
+		struct device *d = &r->device[i];
+		bool is_new;
+		uint32_t first = pairs_put(&known, d->file, d->id, i, &is_new);
+
+		if (first == UINT32_MAX) {
+			r->no_memory = true;
+			break;
+		}
+		if (!is_new)
+			d->has_twin = r->device[first].has_twin = true;
+	}
+	pairs_fini(&known);
+}
+
 static void widen(int64_t *first, int64_t *last, int64_t start, int64_t end)
 {
 	*first = start < *first ? start : *first;
@@ -306,6 +325,7 @@ void report_select(struct report *r, const struct report_select *want)
 		select_slices(r, want, &s);
 		select_gpu_ranges(r, want);
 		select_devices(r, want);
+		find_twins(r);
 	}
 	if (want->range)
 		shrink_window(r);

@@ -95,13 +95,8 @@ static int device_text(struct report *r, uint32_t device, char *to,
 {
 	const struct device *d = &r->device[device];
 	int len = snprintf(to, size, "GPU %" PRId64, d->id);
-	size_t i = 0;
 
-	for (; i < r->nr_devices; i++)
-		if (i != device && r->device[i].id == d->id &&
-		    r->device[i].file == d->file)
-			break;
-	if (i == r->nr_devices)
+	if (!d->has_twin)
 		return len;
 	return len + snprintf(to + len, size - len, " of %s", report_lane_text(
 				      r, r->process[d->process].pid));
