@@ -375,11 +375,7 @@ static void add_instant(struct report *r, const struct trace_event *ev)
 	int64_t at;
 
 	if (!jsonval_is(trace_field(ev, EV_NAME), "[memory]") ||
-<<<<<<< HEAD
 	    !trace_time(ev, EV_TS, &at) || at > TRACE_TS_MAX)
-=======
-	    !trace_time(ev, EV_TS, &at) || at > max_ts_ns)
->>>>>>> report
 		return;
 	process = event_process(r, ev);
 	if (process != UINT32_MAX)
@@ -400,26 +396,6 @@ static void add_metadata(struct report *r, const struct trace_event *ev)
 		r->lane[lane].name = intern_value(&r->names, name);
 }
 
-<<<<<<< HEAD
-=======
-/* Files of one run may count from different bases. */
-static void align(struct report *r, const struct trace *t)
-{
-	int64_t base, shift;
-
-	r->shift_ns = 0;
-	if (!jsonval_int(trace_header(t, HEADER_BASE), &base) || base < 0)
-		return;
-	if (!r->has_base) {
-		r->has_base = true;
-		r->base_ns = base;
-	}
-	shift = base - r->base_ns;
-	if (shift <= max_span_ns && shift >= -max_span_ns)
-		r->shift_ns = shift;
-}
-
->>>>>>> report
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem)
 {
@@ -444,11 +420,8 @@ int report_add_file(struct report *r, const char *path,
 	}
 	*problem = *trace_problem(t);
 	if (!more)
-<<<<<<< HEAD
 		more = trace_need_events(t, problem);
 	if (!more)
-=======
->>>>>>> report
 		report_add_tracer(r, trace_header(t, HEADER_GPUTRACE));
 	if (more >= 0 && r->no_memory) {
 		snprintf(problem->text, sizeof(problem->text),

@@ -89,18 +89,6 @@ struct gpu_range {              /* one that the tracer projected */
 	uint32_t name, stream;
 };
 
-struct memory_event {           /* an allocation, or a free: bytes < 0 */
-	int64_t at, bytes, total, reserved;     /* -1: not said */
-	uint32_t pool;
-};
-
-struct pool {                   /* memory of a process on a device */
-	int64_t type, device;   /* as PyTorch: type 0 is the CPU, 1 CUDA */
-	uint32_t process;
-	uint64_t nr_allocations, nr_frees;
-	int64_t allocated, freed, peak, reserved_peak;
-};
-
 struct stream {
 	int64_t id;
 	uint32_t device;
@@ -164,19 +152,11 @@ struct report {
 	struct loss *loss;
 	struct memory_event *memory;
 	struct pool *pool;
-<<<<<<< HEAD
-	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges,
-	       cap_ranges, nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes,
-	       nr_devices, cap_devices, nr_streams, cap_streams, nr_processes,
-	       cap_processes, nr_lanes, cap_lanes, nr_losses, cap_losses,
-	       nr_memory, cap_memory, nr_pools, cap_pools;
-=======
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,
 	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
 	       cap_losses, nr_memory, cap_memory, nr_pools, cap_pools;
->>>>>>> report
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
@@ -188,7 +168,8 @@ struct report {
 	} last_stream;
 	uint16_t file;          /* of the events being added */
 	struct trace_base base;
-	int64_t shift_ns, first_ns, last_ns;
+	int64_t shift_ns;
+	int64_t first_ns, last_ns;
 	int64_t own_ns;         /* CPU time of the tracer, as it says */
 	int64_t overhead_ns;    /* slices of the tracer's work, and CUPTI's */
 	uint64_t nr_events, nr_bad_times;
@@ -202,8 +183,9 @@ void report_fini(struct report *r);
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem);
 
-/* Takes one --filter ("time=10ms..2s", "device=0"), or a GLOB, which goes to
- * *name.  Strings are the caller's.  False if the value cannot be. */
+/* Takes one --filter: "time=10ms..2s", "range=GLOB", "device=0", "stream=7",
+ * "name=GLOB", or just a GLOB, which goes to *name.  Strings are the
+ * caller's.  Returns false if the value cannot be. */
 bool report_filter(const char *text, struct report_select *select,
 		   const char **name);
 
@@ -220,16 +202,10 @@ static inline void report_sum(int64_t *sum, int64_t n)
 /*
  * The steps of report_finish(), in their order.  link: from GPU operations to
  * their calls.  select: drops what is not wanted.  busy: the time in which a
-<<<<<<< HEAD
- * device worked, the union over its streams, in all and by class, and that of
- * each thread in calls.  group: by name.  ranges: self times, projections on
- * the GPU, kernels inside.  graphs: by launch.  memory: sums of each pool.
-=======
  * device worked, as the union over its streams, in all and by class, and the
  * time of each thread in calls.  group: by name.  ranges: self times, the
  * projection of each range on the GPU and the kernels in it.  graphs: CUDA
  * graphs by launch.  memory: sums of each pool.
->>>>>>> report
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
@@ -241,13 +217,6 @@ void report_memory(struct report *r, const struct report_select *select);
 
 /* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
 void report_add_tracer(struct report *r, const struct json_value *gputrace);
-<<<<<<< HEAD
-
-/* Keeps an instant "[memory]" of a process at a time. */
-void report_memory_add(struct report *r, const struct json_value *args,
-		       uint32_t process, int64_t at);
-=======
->>>>>>> report
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,
