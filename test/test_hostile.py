@@ -249,16 +249,17 @@ def test_short_windows_one_after_another(tmp_path):
     done, trace = ranges_of(tmp_path, "windows", 60,
                             GPUTRACE_START="profiler-api")
     pair = trace.own["clock_pairs"][0]
-    at = {k: v - pair[2] + pair[0]
+    at = {k: [t - pair[2] + pair[0] for t in v]
           for k, v in done.did["windows"].items()}
     outer = sorted(trace.ranges("outer"), key=lambda r: r["start"])
     assert trace.count("user_annotation") == collections.Counter(
         {"w%d" % i: 1 for i in range(60)}, outer=60)
     for i in range(60):
-        open_ns, close_ns = at["w%d open" % i], at["w%d close" % i]
+        # The clock's own promise is 50 us (unit/clock_test).
+        opening, opened, closing, closed = at["w%d" % i]
         for r in trace.ranges("w%d" % i) + [outer[i]]:
-            assert open_ns - 3 * MS < r["start"] <= open_ns + 2000
-            assert close_ns - 2000 <= r["end"] < close_ns + 3 * MS
+            assert opening - 50000 <= r["start"] <= opened + 50000
+            assert closing - 50000 <= r["end"] <= closed + 50000
         marks = [ns(m["ts"]) for m in trace.marks()
                  if m["name"] == "w%d" % i]
         assert len(marks) == 2

@@ -16,8 +16,8 @@
  *	categories a category named N times, then a domain and a string
  *
  * Windows are the program's: GPUTRACE_START=profiler-api.  The clock of the
- * windows is printed: {"windows": {"w0 open": ns, "w0 close": ns, ...}}, of
- * CLOCK_BOOTTIME.
+ * windows is printed: {"windows": {"w0": [ns, ns, ns, ns], ...}}, before and
+ * behind the opening, before and behind the closing, of CLOCK_BOOTTIME.
  */
 #include <cudaProfiler.h>
 #include <nvtx3/nvToolsExt.h>
@@ -87,7 +87,7 @@ static void at_once(long nr)
 /* Times go to stdout as they are: counters would add them up. */
 static void windows(long nr)
 {
-	uint64_t open_ns, close_ns;
+	uint64_t at[4];
 	char name[32];
 	long i;
 
@@ -97,18 +97,21 @@ static void windows(long nr)
 		snprintf(name, sizeof(name), "w%ld", i);
 		nvtxRangePushA(name);
 		usleep(2000);
+		at[0] = boottime_ns();
 		CU(cuProfilerStart);
-		open_ns = boottime_ns();
+		at[1] = boottime_ns();
 		nvtxMarkA(name);
 		usleep(5000);
 		nvtxMarkA(name);
-		close_ns = boottime_ns();
+		at[2] = boottime_ns();
 		CU(cuProfilerStop);
+		at[3] = boottime_ns();
 		usleep(1000);
 		nvtxRangePop();
-		printf("%s\"%s open\": %llu, \"%s close\": %llu",
-		       i ? ", " : "", name, (unsigned long long)open_ns, name,
-		       (unsigned long long)close_ns);
+		printf("%s\"%s\": [%llu, %llu, %llu, %llu]", i ? ", " : "",
+		       name, (unsigned long long)at[0],
+		       (unsigned long long)at[1], (unsigned long long)at[2],
+		       (unsigned long long)at[3]);
 	}
 	nvtxRangePop();
 	printf("}}\n");
