@@ -4,7 +4,8 @@
 # Runs gputrace on a machine with a GPU and prints a short table.
 #
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
-#                                  torch profiler overhead hta (all)
+#                                  torch profiler overhead hta (these by
+#                                  default), guest server asleep soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -245,6 +246,82 @@ group_overhead()
 		grep -v '^gputrace: ' "$WORK/overhead_$mode.log" | tail -n 12 |
 			tee -a "$OUT/table.txt"
 	done
+}
+
+# host/decode under a tool that holds CUPTI or the process, and under us: its
+# word must be the same.
+beside()
+{
+	name=$1
+	shift
+	command -v "$1" >/dev/null || return 0
+	piece "beside_$name" 90 sh -c '
+		"$@" >"$0" 2>&1
+		grep -h "gputrace: " "$0" | tail -n 1
+		grep -q "^steps 20$" "$0" && echo "its word is there"' \
+		"$WORK/beside_$name.out" "$@"
+}
+
+# Other users of CUPTI, other versions of it, a watchdog that keeps still.
+group_guest()
+{
+	decode="$O/host/decode --steps 20"
+	with="env LD_PRELOAD=$LIBRARY GPUTRACE_OUT=$WORK/beside.json"
+	for cupti in $(find / -name 'libcupti.so.1[12]*' -type f \
+		-not -path '/proc/*' 2>/dev/null | head -n 3); do
+		host "cupti_$(basename "$cupti" | tr -d /)" \
+			"GPUTRACE_CUPTI=$cupti" decode --verbose --steps 50
+	done
+	beside sanitizer compute-sanitizer --tool memcheck $with $decode
+	beside ncu ncu --target-processes all -c 1 $with $decode
+	beside gdb cuda-gdb -batch -ex "set env LD_PRELOAD $LIBRARY" \
+		-ex run --args $decode
+	piece again_idle 60 env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_START=profiler-api GPUTRACE_OUT="$WORK/idle.json" \
+		"$O/host/bounds" again-idle 9
+	wheel=$("$PYTHON" -c 'import nvidia.cu13 as n
+print(list(n.__path__)[0] + "/lib")' 2>/dev/null)
+	for i in 1 2 3; do
+		piece "client_$i" 60 env LD_PRELOAD="$LIBRARY" \
+			LD_LIBRARY_PATH="$wheel" \
+			GPUTRACE_OUT="$WORK/client_$i.json" \
+			"$O/host/profiler" --threads 3 --sessions 4 --own-clock
+	done
+}
+
+# capture SERVER's OPTIONS: captures of a PyTorch server under load.
+capture()
+{
+	name=$1
+	shift
+	mkdir -p "$WORK/$name"
+	piece "$name" 200 "$PYTHON" $HERE/capture_check.py \
+		--out "$WORK/$name/capture.json" "$@" "$O/gputrace" \
+		"$PYTHON" $HERE/torch_server.py &&
+	judge "$name"
+}
+
+group_server()
+{
+	capture capture_preloaded
+	capture capture_attached --attach --rounds 4
+}
+
+group_asleep()
+{
+	piece asleep 300 "$PYTHON" $HERE/asleep_pairs.py "$LIBRARY" \
+		"$O/host/decode" --launch-us 5 --sync-ms 1
+}
+
+# Alone in its call: it takes nine minutes.
+group_soak()
+{
+	mkdir -p "$WORK/soak"
+	piece torch_soak 590 env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_OUT="$WORK/soak/t.json" GPUTRACE_MAX_SIZE=256M \
+		GPUTRACE_KEEP=2 "$PYTHON" $HERE/torch_soak.py \
+		--seconds "${SOAK_SECONDS:-540}"
+	grep '^gputrace: ' "$WORK/torch_soak.log" | tee -a "$OUT/table.txt"
 }
 
 group_hta()
