@@ -236,7 +236,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root")
 def test_both_pids(contain, uid):
     """Seen from outside by its user, and by root."""
     c = contain(uid)
-    row = c.wait_for("sleeping")
+    row = c.wait_for("sleeping", "socket")
     assert c.pid != 1 and row["inner_pid"] == 1
     assert (row["uid"], row["inner_uid"]) == (uid, 0)
     assert row["program"] == "decode"
