@@ -53,7 +53,7 @@ def test_a_log_file_that_is_full(tmp_path):
     assert (done.status, done.out) == (0, "steps 3\n")
 
 
-@not_under_tsan
+@pytest.mark.skipif(bool(SANITIZED), reason="forks beside threads")
 def test_children(tmp_path):
     """fork and a bare clone: they end as they would, at once, and the file is
     the parent's."""

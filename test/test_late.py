@@ -79,7 +79,9 @@ def test_no_graph_level(tmp_path):
     assert "GPUTRACE_GRAPH=graph" in done.err
 
 
-@pytest.mark.parametrize("end", ["exit", "quick_exit", "_exit", "fork"])
+@pytest.mark.parametrize("end", ["exit", "quick_exit", "_exit", pytest.param(
+    "fork", marks=pytest.mark.skipif(bool(SANITIZED),
+                                     reason="forks beside threads"))])
 def test_ends(tmp_path, end):
     """_exit cannot be seen: there it is all up to the last flush."""
     done, trace = late_trace(tmp_path, "--end", end, GPUTRACE_FLUSH="100ms")

@@ -5,6 +5,7 @@ The reader knows the file format's specification (Kineto's dialect), not the
 writer: it parses with Python's strict JSON and keeps times as integers of ns.
 """
 import collections
+import contextlib
 import gzip
 import json
 import os
@@ -68,7 +69,8 @@ def run(program, *args, timeout=60, **settings):
         return Run(process, timeout)
     except subprocess.TimeoutExpired:
         process.kill()
-        process.communicate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=5)  # a child may hold the pipe
         raise
 
 
