@@ -27,9 +27,17 @@ class Client:
     def __init__(self, path, hello=b"gputrace 1\n"):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(20)
-        self.socket.connect(str(path))
+        # EAGAIN: its queue is full, for a moment.
+        assert until(lambda: self._connect(str(path)))
         self.send(hello)
         self.file = self.socket.makefile("rb")
+
+    def _connect(self, path):
+        try:
+            self.socket.connect(path)
+            return True
+        except BlockingIOError:
+            return False
 
     def send(self, data, *fds):
         if fds:

@@ -180,6 +180,7 @@ def test_another_preload_wraps_the_calls(tmp_path, preload):
     assert names(trace) == {"silu": 150, "argmax": 0, "flash": 0}
 
 
+@pytest.mark.skipif(bool(SANITIZED), reason="the stack of a cancelled thread")
 def test_a_flush_of_its_own_is_cancelled(tmp_path):
     """The thread that was in it leaves nothing of ours locked."""
     done, trace = traced(tmp_path, "profiler", "--cancel", "--sessions", 20,
