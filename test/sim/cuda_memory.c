@@ -17,7 +17,7 @@ struct range {
 
 static struct range *ranges;		/* by address */
 static size_t range_count, range_space;
-static uint64_t used;
+static _Atomic uint64_t used;
 static CUmemoryPool pools, standard[SIM_MAX_DEVICES];
 
 /* The first range behind `address`; caller holds the lock. */
