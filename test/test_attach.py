@@ -397,8 +397,8 @@ def test_nowhere_to_put_it(gputrace, unshared):
         attached(done, pid)
         assert re.search(r"attached /proc/self/fd/\d+;", done.out)
         assert "already" in gputrace("attach", pid).out
-        root = pathlib.Path("/proc/%d/root/tmp" % pid)
-        assert not list(root.glob("gputrace-*/lib-*"))
+        root = pathlib.Path("/proc/%d/root" % pid)
+        assert not list(root.glob("tmp/gputrace-*/lib-*"))
         word, err = finish(process)
     assert word["place"]["result"] == 1 and "%d kernels" % KERNELS in err
 

@@ -108,7 +108,8 @@ def significant(got):
     tables = ("kernels", "copies", "api", "nvtx")
     found = [r["name"] for t in tables for p in ("", "_added", "_removed")
              for r in got[t + p] if r["significant"]]
-    found += [r["name"] for r in got["metrics"] if r["state"] != "same"]
+    found += [r["name"] for r in got["metrics"]
+              if r["state"] not in ("same", "untested")]
     assert got["verdict"]["significant"] == len(found)
     return found
 
@@ -450,6 +451,8 @@ def test_too_few_steps_for_a_test(gputrace, tmp_path):
                 slow={"norm": 1.005})
     done = gputrace("diff", "-o", "5%", a, b)
     assert done.status == 1 and "fewer than 6 steps" in done.out
+    assert {r["state"] for r in diff(gputrace, a, b)["metrics"]} == \
+        {"untested"}
     assert gputrace("diff", "-o", "5%", a, c).status == 0
     # names are tested by their single operations
     assert "norm" in significant(diff(gputrace, a, b))

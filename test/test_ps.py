@@ -306,12 +306,14 @@ def listening(path):
 SLEEPING = {"threads": WRITER, "environ": ["GPUTRACE_START=off"],
             "started": 4711, "uid": os.getuid()}
 NAME = "gputrace-%d/17-4711.sock" % os.getuid()
+# What the process has as its root.
+INSIDE = "proc/1234/root"
 
 
 @pytest.mark.parametrize("tmpdir, folder", [
     (None, "tmp"), ("/scratch/x", "scratch/x"), ("no/path", "tmp")])
 def test_the_socket(one, machine, tmpdir, folder):
-    inside = machine.root / "proc/1234/root"
+    inside = machine.root / INSIDE
     process = dict(SLEEPING)
     if tmpdir:
         process["environ"] = ["GPUTRACE_START=off", "TMPDIR=" + tmpdir]
@@ -323,17 +325,16 @@ def test_the_socket(one, machine, tmpdir, folder):
 
 def test_links_stay_inside(one, machine, tmp_path):
     """An absolute link in the container's root leads nowhere else."""
-    inside = machine.root / "proc/1234/root"
-    with listening(inside / "var/tmp" / NAME), \
+    with listening(machine.root / INSIDE / "var/tmp" / NAME), \
             listening(tmp_path / "outside" / NAME):
-        machine.link("proc/1234/root/tmp", "/var/tmp")
+        machine.link(INSIDE + "/tmp", "/var/tmp")
         assert one(**SLEEPING)["reach"] == "socket"
-        machine.link("proc/1234/root/tmp", str(tmp_path / "outside"))
+        machine.link(INSIDE + "/tmp", str(tmp_path / "outside"))
         assert one(**SLEEPING)["reach"] == "no"
 
 
 def test_no_socket(one, machine):
-    machine.put("proc/1234/root/tmp/" + NAME, "a file")
+    machine.put(INSIDE + "/tmp/" + NAME, "a file")
     row = one(**SLEEPING)
     assert (row["reach"], row["socket"]) == ("no", "")
 
@@ -342,7 +343,7 @@ def test_no_socket(one, machine):
 def test_the_life_counts(one, machine, started, name):
     """A socket of an earlier process of that pid is not its; a name with
     brackets changes nothing."""
-    with listening(machine.root / "proc/1234/root/tmp" / NAME):
+    with listening(machine.root / INSIDE / "tmp" / NAME):
         row = one(**dict(SLEEPING, started=started, name=name))
     assert (row["reach"] == "socket") == (started == 4711)
 
@@ -350,7 +351,7 @@ def test_the_life_counts(one, machine, started, name):
 def test_the_users_inside(one, machine):
     """The folder has the number that the process's user has inside."""
     name = "gputrace-5/17-4711.sock"
-    with listening(machine.root / "proc/1234/root/tmp" / name):
+    with listening(machine.root / INSIDE / "tmp" / name):
         row = one(**dict(SLEEPING, uid_map="5 %d 1" % os.getuid()))
     assert row["reach"] == "socket"
 
@@ -358,7 +359,7 @@ def test_the_users_inside(one, machine):
 def test_a_socket_of_somebody_else(one, machine):
     process = dict(SLEEPING, uid=os.getuid() + 1)
     name = "gputrace-%d/17-4711.sock" % process["uid"]
-    with listening(machine.root / "proc/1234/root/tmp" / name):
+    with listening(machine.root / INSIDE / "tmp" / name):
         row = one(**process)
     assert row["reach"] == "no" and row["why"].endswith(
         "/tmp/gputrace-%d is not its user's alone (mode 0700)" %
@@ -374,7 +375,7 @@ def test_a_socket_of_somebody_else(one, machine):
      "GPUTRACE_LOG=info")], ids=["no folder", "none", "open", "empty"])
 def test_why_there_is_no_socket(one, gputrace, machine, make, why):
     """ps and doctor say the same."""
-    make(machine.root / "proc/1234/root")
+    make(machine.root / INSIDE)
     assert why in one(**SLEEPING)["why"]
     text = gputrace("doctor", "--root", machine.root, 1234).out
     [line] = [l for l in text.splitlines() if "control socket:" in l]

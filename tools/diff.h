@@ -42,7 +42,7 @@ struct diff_side {
 };
 
 enum diff_state { DIFF_SAME, DIFF_SLOWER, DIFF_FASTER, DIFF_ADDED,
-	DIFF_REMOVED };
+	DIFF_REMOVED, DIFF_UNTESTED };
 
 /* Two typical values and what is to be thought of them. */
 struct diff_change {

@@ -52,7 +52,7 @@ static const struct column name_columns[] = {
 static const char *const states[] = {
 	[DIFF_SAME] = "same", [DIFF_SLOWER] = "slower",
 	[DIFF_FASTER] = "faster", [DIFF_ADDED] = "added",
-	[DIFF_REMOVED] = "removed",
+	[DIFF_REMOVED] = "removed", [DIFF_UNTESTED] = "untested",
 };
 
 /* ---- What differs before the program does ---- */
@@ -155,8 +155,11 @@ static void fill_change(union cell *cell, const struct diff_change *c,
 	cell[C_STATE].text = states[state];
 }
 
-static enum diff_state metric_state(const struct diff_change *c)
+static enum diff_state metric_state(const struct diff *d,
+				    const struct diff_change *c)
 {
+	if (!d->by_step)
+		return DIFF_UNTESTED;
 	if (!c->significant)
 		return DIFF_SAME;
 	return c->typical[DIFF_B] > c->typical[DIFF_A] ? DIFF_SLOWER :
@@ -198,7 +201,7 @@ static void print_metrics(const struct diff *d, struct diff_view *view)
 	for (int i = 0; i < DIFF_METRICS; i++) {
 		const struct diff_change *c = &d->metric[i].change;
 
-		fill_change(cells + i * NR, c, metric_state(c));
+		fill_change(cells + i * NR, c, metric_state(d, c));
 		cells[i * NR + C_MORE].text = names[i];
 	}
 	table_rows(&view->out, &t);
