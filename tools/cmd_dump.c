@@ -12,8 +12,7 @@
 /* The server gives a dump 20 s. */
 enum { ANSWER_MS = 30000 };
 
-enum { OPT_OUT, OPT_ALL, OPT_MATCH };
-
+/* As control_verb() wants them. */
 static const struct option_spec specs[] = {
 	{ "out", 'o', "FILE", "write to FILE, .gz compressed (%p pid, %n\n"
 		"program, %t time)" },
@@ -142,24 +141,6 @@ int cmd_dump(int argc, char **argv)
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};
-	struct choice choice = { 0 };
-	struct chosen chosen;
-	int option, status;
 
-	while ((option = options_next(&o)) >= 0) {
-		if (option == OPT_OUT)
-			choice.out = o.value;
-		else if (option == OPT_ALL)
-			choice.all = true;
-		else
-			choice.match = o.value;
-	}
-	status = options_status(&o, option, NULL);
-	if (status >= 0)
-		return status;
-	status = control_choose(&o, &choice, &chosen);
-	if (!status)
-		status = dump(&chosen, choice.out);
-	chosen_fini(&chosen);
-	return status;
+	return control_verb(&o, dump);
 }

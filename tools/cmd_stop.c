@@ -11,8 +11,7 @@
 /* A second for work in flight, then the file is written; a slow disk. */
 enum { ANSWER_MS = 60000 };
 
-enum { OPT_OUT, OPT_ALL, OPT_MATCH };
-
+/* As control_verb() wants them. */
 static const struct option_spec specs[] = {
 	{ "out", 'o', "FILE", "copy the trace to FILE (%p pid, %n program,\n"
 		"%t time), or into this folder" },
@@ -108,24 +107,6 @@ int cmd_stop(int argc, char **argv)
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};
-	struct choice choice = { 0 };
-	struct chosen chosen;
-	int option, status;
 
-	while ((option = options_next(&o)) >= 0) {
-		if (option == OPT_OUT)
-			choice.out = o.value;
-		else if (option == OPT_ALL)
-			choice.all = true;
-		else
-			choice.match = o.value;
-	}
-	status = options_status(&o, option, NULL);
-	if (status >= 0)
-		return status;
-	status = control_choose(&o, &choice, &chosen);
-	if (!status)
-		status = stop(&chosen, choice.out);
-	chosen_fini(&chosen);
-	return status;
+	return control_verb(&o, stop);
 }

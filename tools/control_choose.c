@@ -96,6 +96,32 @@ void chosen_fini(struct chosen *chosen)
 	look_fini(&chosen->machine);
 }
 
+int control_verb(struct options *o,
+		 int (*run)(struct chosen *chosen, const char *out))
+{
+	enum { OPT_OUT, OPT_ALL };
+	struct choice choice = { 0 };
+	struct chosen chosen;
+	int option, status;
+
+	while ((option = options_next(o)) >= 0) {
+		if (option == OPT_OUT)
+			choice.out = o->value;
+		else if (option == OPT_ALL)
+			choice.all = true;
+		else
+			choice.match = o->value;
+	}
+	status = options_status(o, option, NULL);
+	if (status >= 0)
+		return status;
+	status = control_choose(o, &choice, &chosen);
+	if (!status)
+		status = run(&chosen, choice.out);
+	chosen_fini(&chosen);
+	return status;
+}
+
 /* ---- When ---- */
 
 uint64_t control_now_ns(void)

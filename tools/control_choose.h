@@ -35,6 +35,11 @@ int control_choose(const struct options *o, const struct choice *choice,
 		   struct chosen *chosen);
 void chosen_fini(struct chosen *chosen);
 
+/* All of a verb whose options are --out and CONTROL_SPECS, in this order: run()
+ * with what was chosen, and FILE or NULL.  A status of gputrace.h. */
+int control_verb(struct options *o,
+		 int (*run)(struct chosen *chosen, const char *out));
+
 /* "5s"; false, said: it is none. */
 bool control_duration(const struct options *o, const char *text,
 		      uint64_t *ns);

@@ -50,7 +50,7 @@ struct target {
 	enum target_reach reach;
 	char why[256];          /* NO: why not, and what to do */
 	char signal[16];        /* GPUTRACE_SIGNAL: "USR2" or "" */
-	char socket[PATH_MAX];  /* "/proc/PID/root/tmp/gputrace-..."; "" if
+	char socket[PATH_MAX];  /* its path behind "/proc/PID/root"; "" if
 				 * it has none of ours */
 };
 

@@ -11,10 +11,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "collector/activity_buffer.h"
 #include "test/check.h"
+#include "test/unit/files.h"
 #include "test/unit/scene.h"
 #include "writer/writer.h"
 
@@ -26,54 +26,7 @@
 
 #define SECOND UINT64_C(1000000000)
 
-static char folder[256];
 static uint32_t correlation;
-
-static const char *in_folder(const char *name)
-{
-	static char path[16][512];
-	static int turn;
-
-	turn = (turn + 1) % 16;
-	snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
-	return path[turn];
-}
-
-/* How often the text stands in the file; -1: there is none. */
-static int count(const char *path, const char *what)
-{
-	gzFile file = gzopen(path, "rb");
-	static char line[1 << 16];
-	const char *at;
-	int nr = 0;
-
-	if (!file || access(path, F_OK))
-		return -1;
-	while (gzgets(file, line, sizeof(line)))
-		for (at = line; (at = strstr(at, what)); at++)
-			nr++;
-	gzclose(file);
-	return nr;
-}
-
-static int kernels_in(const char *path)
-{
-	return count(path, "\"cat\":\"kernel\"");
-}
-
-static void judge(const char *path)
-{
-	const char *tools = getenv("GPUTRACE_JUDGE");
-	char command[1400];
-
-	tools = tools ? tools : "../shared/tools";
-	snprintf(command, sizeof(command), "%s/check_trace.py", tools);
-	if (access(command, R_OK))
-		return;
-	snprintf(command, sizeof(command), "python3 %s/check_trace.py "
-		 "--profile all --strict '%s' >&2", tools, path);
-	CHECK_EQ(system(command), 0);
-}
 
 static void begin(const char *out)
 {
