@@ -410,11 +410,11 @@ static int turn_on(const struct cupti_choice *choice)
 
 static int begin(const struct cupti_choice *choice, bool opens)
 {
-	bool is_new;
+	bool is_new, has_own_file = choice && choice->has_own_file;
 	sigset_t before;
 	int error = 0;
 
-	if (atomic_load(&is_dead) || watch_has_ended())
+	if (atomic_load(&is_dead) || !watch_begin(has_own_file))
 		return -EPERM;
 	guard_take(&control, &before);
 	is_new = end_stop() || !atomic_load(&is_on);

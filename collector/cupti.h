@@ -37,10 +37,11 @@ int cupti_attach(const struct cupti_options *options);
 /* What a window records. */
 struct cupti_choice {
 	bool cuda, memory, uvm;
+	bool has_own_file;      /* it may open when the common one is full */
 };
 
 /* Opens a window: turns the kinds on (choice NULL: those of cupti_attach()).
- * Returns 0, also where one is open; -EPERM: nothing is recorded any more
+ * Returns 0, also where one is open; -EPERM: its output is over
  * (that was said); -ESHUTDOWN: the process ends; other -errno (said in a line).
  * Context: any thread of the program outside CUPTI's buffer callbacks. */
 int cupti_start(const struct cupti_choice *choice);

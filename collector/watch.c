@@ -200,7 +200,7 @@ enum { NR_COUNTS = sizeof(struct watch_counts) / sizeof(uint64_t) };
 
 static _Atomic uint64_t told[NR_COUNTS];
 static _Atomic uint64_t seen_ns[NR_WATCH_FAULTS];
-static _Atomic uint32_t has_ended;
+static _Atomic uint32_t has_ended, has_own_file;
 /* The flush thread's own. */
 static struct watch watch;
 static uint64_t nr_forced, forced_ns[FORCED_KEPT];
@@ -270,7 +270,8 @@ bool watch_look(void)
 	verdict = watch_decide(&watch, &sample);
 	if (verdict.fault != WATCH_FINE)
 		say(&verdict, now_ns);
-	return watch_stops(verdict.fault) || watch_has_ended();
+	return watch_stops(verdict.fault) || (atomic_load(&has_ended) &&
+					      !atomic_load(&has_own_file));
 }
 
 void watch_end(void)
@@ -278,9 +279,12 @@ void watch_end(void)
 	atomic_store(&has_ended, 1);
 }
 
-bool watch_has_ended(void)
+bool watch_begin(bool own)
 {
-	return atomic_load(&has_ended);
+	if (atomic_load(&has_ended) && !own)
+		return false;
+	atomic_store(&has_own_file, own);
+	return true;
 }
 
 uint64_t watch_seen_ns(enum watch_fault fault)

@@ -87,10 +87,13 @@ void watch_forced(uint64_t start_ns);
  * the kinds must go off.  Context: flush thread. */
 bool watch_look(void);
 
-/* The output is full or broken: the window closes at the next look and no
- * other opens.  Context: writer thread. */
+/* The output that windows share is full or broken: one that goes into it
+ * closes at the next look, and no other opens.  Context: writer thread. */
 void watch_end(void);
-bool watch_has_ended(void);
+
+/* May a window begin?  Tells what kind it is, if so.
+ * Context: any thread, one at a time. */
+bool watch_begin(bool has_own_file);
 
 /* When that fault was first seen; 0: never.  Context: any thread. */
 uint64_t watch_seen_ns(enum watch_fault fault);

@@ -91,9 +91,10 @@ static int refuse_start(int error, char *why, size_t why_size)
 	case -ESHUTDOWN:
 		return refuse(error, why, why_size, "the program is ending");
 	case -EPERM:
-		return refuse(error, why, why_size, "recording has ended for "
-			      "good: the output is full, or CUPTI failed; the "
-			      "program's stderr says which");
+		return refuse(error, why, why_size, "GPUTRACE_OUT is full or "
+			      "cannot be written (the program's stderr says "
+			      "why): ask for a file of its own, as gputrace "
+			      "capture does");
 	default:
 		return refuse(error, why, why_size, "CUPTI refuses (%s); the "
 			      "program's stderr says why", strerror(-error));
@@ -168,6 +169,7 @@ static int open_window(const struct capture_request *request)
 	struct cupti_choice choice = {
 		.cuda = sources & SOURCE_CUDA,
 		.memory = sources & SOURCE_MEMORY, .uvm = sources & SOURCE_UVM,
+		.has_own_file = request->has_target,
 	};
 	int error;
 

@@ -346,6 +346,22 @@ def test_a_stranger(server, tmp_path):
     assert json.loads(done.stdout)["code"] == "refused", done.stderr
 
 
+def test_an_output_that_cannot_be_written(tmp_path, gputrace):
+    """It is over for GPUTRACE_OUT, not for whoever brings a file."""
+    with Server(tmp_path, GPUTRACE_OUT=tmp_path / "none" / "t.json") as server:
+        assert server.ask("start")["ok"]
+        assert until(lambda: server.state() == "sleeping")
+        again = server.ask("start")
+        assert not again["ok"] and "of its own" in again["error"]
+        for number in range(2):
+            out = tmp_path / ("%d.json" % number)
+            # Some flushes long: it is not ended by what ended the other.
+            done = gputrace("capture", server.pid, "-d", "2.5s", "-o", out)
+            assert done.status == 0, done.err
+            kernels = check(out).slices("kernel")
+            assert kernels[-1]["start"] - kernels[0]["start"] > 2 * 10 ** 9
+
+
 # ---- Lives and places ----
 
 def test_off(tmp_path):
