@@ -21,7 +21,7 @@ rm -f "$trace"
 	--launch-us 15 --sync-ms 1
 "$build/gputrace" check "$trace"
 echo
-"$build/gputrace" report --top 8 "$trace"
+"$build/gputrace" report --table summary,kernels --top 8 "$trace"
 cat <<EOF
 
 The trace: $trace
