@@ -5,7 +5,7 @@
 #
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
 #                                  torch profiler overhead hta (these by
-#                                  default), guest server asleep soak
+#                                  default), guest server asleep item soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -269,7 +269,7 @@ group_guest()
 	with="env LD_PRELOAD=$LIBRARY GPUTRACE_OUT=$WORK/beside.json"
 	for cupti in $(find / -name 'libcupti.so.1[12]*' -type f \
 		-not -path '/proc/*' 2>/dev/null | head -n 3); do
-		host "cupti_$(basename "$cupti" | tr -d /)" \
+		host "cupti_$(basename "$(dirname "$cupti")")" \
 			"GPUTRACE_CUPTI=$cupti" decode --verbose --steps 50
 	done
 	beside sanitizer compute-sanitizer --tool memcheck $with $decode
@@ -311,6 +311,22 @@ group_asleep()
 {
 	piece asleep 300 "$PYTHON" $HERE/asleep_pairs.py "$LIBRARY" \
 		"$O/host/decode" --launch-us 5 --sync-ms 1
+}
+
+# A planted .item(), found by diagnose.
+group_item()
+{
+	for mode in graph eager; do
+		mkdir -p "$WORK/item_$mode"
+		piece "item_$mode" 100 env LD_PRELOAD="$LIBRARY" \
+			GPUTRACE_OUT="$WORK/item_$mode/t.%w.json" \
+			GPUTRACE_START=profiler-api "$PYTHON" \
+			$HERE/torch_item.py --mode $mode \
+			--trace "$WORK/item_$mode/t.%w.json" "$O/gputrace"
+		judge "item_$mode"
+		cp "$WORK/item_$mode/t.1.json" "$OUT/item_$mode.json"
+		gzip -9 "$OUT/item_$mode.json"
+	done
 }
 
 # Alone in its call: it takes nine minutes.
