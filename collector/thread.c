@@ -146,15 +146,33 @@ static struct thread *take_over(void)
 	return NULL;
 }
 
+/*
+ * The size of a ring within the bound, or 0.  Chosen and taken in one step: of
+ * many threads that begin at once, each would else find the bound unused, and
+ * large rings leave no room for the last of them.
+ */
+static uint32_t take_room(void)
+{
+	uint64_t held = atomic_load(&held_bytes), limit = held_limit, bytes;
+	uint32_t size;
+
+	do {
+		size = held < limit / 4 ? RING_SIZE : SMALL_RING_SIZE;
+		bytes = sizeof(struct thread) + size;
+		if (held + bytes > limit)
+			return 0;
+	} while (!atomic_compare_exchange_weak(&held_bytes, &held,
+					       held + bytes));
+	return size;
+}
+
 static struct thread *map_new(void)
 {
-	uint32_t size = atomic_load(&held_bytes) < held_limit / 4 ?
-		RING_SIZE : SMALL_RING_SIZE;
-	uint64_t bytes = sizeof(struct thread) + size;
+	uint32_t size = take_room();
 	struct thread *thread;
 
-	if (atomic_fetch_add(&held_bytes, bytes) + bytes > held_limit)
-		goto no_room;
+	if (!size)
+		return NULL;
 	thread = mmap(NULL, sizeof *thread, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread == MAP_FAILED)
@@ -173,7 +191,7 @@ static struct thread *map_new(void)
 		;
 	return thread;
 no_room:
-	atomic_fetch_sub(&held_bytes, bytes);
+	atomic_fetch_sub(&held_bytes, sizeof *thread + size);
 	return NULL;
 }
 
