@@ -82,8 +82,9 @@ size_t open_ranges_copy(struct range_stack *stack, uint32_t epoch,
 		OPEN_RANGES_MAX;
 	size_t used = 0;
 
+	/* Later: it has gone on to the next window, with other ranges. */
 	if ((turn & 1) || atomic_load_explicit(&stack->epoch,
-				memory_order_relaxed) == epoch)
+				memory_order_relaxed) >= epoch)
 		return 0;
 	for (uint32_t i = 0; i < nr; i++) {
 		struct open_range entry = stack->entries[i];

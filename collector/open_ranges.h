@@ -148,7 +148,7 @@ const struct range_record *open_ranges_next(const struct range_stack *stack,
 					    uint32_t *at);
 
 /* Copies all that are open, unless the thread has moved on since or is in
- * `epoch` already.  Returns bytes.  Context: writer thread. */
+ * `epoch`, or a later one, already.  Returns bytes.  Context: writer thread. */
 size_t open_ranges_copy(struct range_stack *stack, uint32_t epoch,
 			void *buffer, size_t size);
 

@@ -110,7 +110,7 @@ static bool is_old(struct slot *slot, uint64_t id, uint32_t epoch)
 {
 	return id && id != RESERVED &&
 		atomic_load_explicit(&slot->id, memory_order_acquire) == id &&
-		atomic_load_explicit(&slot->epoch, memory_order_relaxed) !=
+		atomic_load_explicit(&slot->epoch, memory_order_relaxed) <
 		epoch;
 }
 

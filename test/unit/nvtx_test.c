@@ -206,6 +206,28 @@ static void test_started(void)
 	window_close();
 }
 
+/* The writer asks for a window when the program is in the next one already:
+ * what was opened there is no range from before either. */
+static void test_late_writer(void)
+{
+	struct nvtx_message message = { 0 };
+	uint8_t copy[8192];
+	uint32_t epoch = window_open();
+	uint64_t id;
+
+	window_close();
+	window_open();
+	push(NULL, "of the next");
+	nvtx_set_text(&message, "of the next");
+	id = nvtx_start(&message);
+	CHECK_EQ(nvtx_carry(thread_self(), epoch, copy, sizeof copy), 0);
+	CHECK_EQ(nvtx_carry_started(epoch, copy, sizeof copy), 0);
+	nvtx_end(id);
+	nvtx_pop(NULL);
+	window_close();
+	drain();
+}
+
 static size_t nr_records(const uint8_t *bytes, size_t size)
 {
 	size_t nr = 0, at;
@@ -334,6 +356,7 @@ int main(void)
 	test_deep_domains();
 	test_long_text();
 	test_started();
+	test_late_writer();
 	test_long_started();
 	test_wide();
 	test_texts();
