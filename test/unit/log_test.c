@@ -42,6 +42,7 @@ static void end_with_two_lines(int fd)
 	log_keep_stderr();
 	log_queue(LOG_WARN, "one");
 	pthread_create(&carrier, NULL, carry, NULL);
+	pthread_detach(carrier);
 	poll(NULL, 0, 5);
 	log_queue(LOG_WARN, "two");
 	log_finish();
