@@ -56,8 +56,11 @@ run layers sh test/layers.sh
 run style sh test/style.sh
 [ -n "${SAN:-}" ] || run symbols sh test/symbols.sh "$O"
 
+# Two at a time: much of it is waiting.
+two=
+$python -c 'import xdist' 2>/dev/null && two="-n 2 --dist worksteal"
 O=$O $python -m pytest -q -p no:cacheprovider --junitxml="$O/log/pytest.xml" \
-	test ${PYTEST_ARGS:-}
+	$two test ${PYTEST_ARGS:-}
 status=$?
 counts=$($python - "$O/log/pytest.xml" <<'EOF'
 import sys, xml.etree.ElementTree as tree

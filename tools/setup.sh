@@ -48,7 +48,8 @@ if [ "${2:-}" = pytest ]; then
 	has_pip || install python3-pip
 	say "fetching pytest from PyPI into $dir/py"
 	rm -rf "$dir/py"
-	pip install --target "$dir/py" pytest==8.4.2 PyYAML==6.0.3
+	pip install --target "$dir/py" pytest==8.4.2 pytest-xdist==3.8.0 \
+		PyYAML==6.0.3
 	exit 0
 fi
 
