@@ -101,8 +101,10 @@ def main():
             time.sleep(QUIET_S)
             bare = server.rate(server.times[0], time.time())
             command(options.gputrace, "attach", str(server.process.pid))
-        rounds = [one_round(server, options.gputrace, options.out)
-                  for _ in range(options.rounds)]
+        rounds, sizes = [], [server.mb[-1]]
+        for _ in range(options.rounds):
+            rounds.append(one_round(server, options.gputrace, options.out))
+            sizes.append(server.mb[-1])
         alive = server.process.poll() is None
     finally:
         server.process.kill()
@@ -114,7 +116,7 @@ def main():
              "behind": round(statistics.median(r[2] for r in rounds), 2),
              "behind/before": round(statistics.median(ratios), 4),
              "interval": [round(low, 4), round(high, 4)],
-             "mb": [server.mb[0], server.mb[-1]]}
+             "mb": [round(mb) for mb in sizes]}
     if options.attach:
         facts["bare"] = round(bare, 2)
     print(json.dumps(facts))

@@ -297,7 +297,7 @@ capture()
 	mkdir -p "$WORK/$name"
 	piece "$name" 200 "$PYTHON" $HERE/capture_check.py \
 		--out "$WORK/$name/capture.json" "$@" "$O/gputrace" \
-		"$PYTHON" $HERE/torch_server.py &&
+		"$PYTHON" $HERE/torch_server.py --seconds 200 &&
 	judge "$name"
 }
 
