@@ -104,7 +104,9 @@ const NAMES = {
 	share: "%", total_ns: "Total (ns)", avg_ns: "Avg (ns)", count: "Count",
 	median_ns: "Median (ns)", min_ns: "Min (ns)", max_ns: "Max (ns)",
 	stddev_ns: "StdDev (ns)", gpu_ns: "GPU work (ns)", a_ns: "A (ns)",
-	b_ns: "B (ns)", api: "API call", pid: "PID", tid: "TID",
+	a_total_ns: "Total A (ns)", b_total_ns: "Total B (ns)",
+	a_count: "Count A", b_count: "Count B",
+	b_ns: "B (ns)", change: "Change (%)", p: "p", state: "Verdict", api: "API call", pid: "PID", tid: "TID",
 };
 const TEXTS = new Set(["name", "where", "style", "api", "range", "grid",
 	"block", "file", "a", "b", "side", "source", "state", "thread", "pool"]);
@@ -118,8 +120,11 @@ function title_of(key) {
 function cell_text(key, value) {
 	if (typeof value !== "number")
 		return String(value);
-	return key === "share" || key === "change" ?
-		(value * 100).toFixed(1) : exact(value);
+	if (key === "share")
+		return (value * 100).toFixed(1);
+	if (key === "change")
+		return (value > 0 ? "+" : "") + (value * 100).toFixed(1);
+	return key === "p" ? value.toPrecision(1) : exact(value);
 }
 
 /* depth: of a name in a tree. */
@@ -131,7 +136,7 @@ function cell(key, value, depth) {
 		class: key === "state" ? "text " + value : kind,
 		"data-key": key, "data-value": is_text ? null : value,
 		style: key === "name" && depth ?
-			"padding-left: " + (8 + depth * 18) + "px" : null,
+			"padding-left: " + (6 + depth * 18) + "px" : null,
 	}, cell_text(key, value));
 }
 
@@ -149,15 +154,15 @@ function bar(values, whole) {
 	return el("td", { class: "bar" }, svg);
 }
 
-/* rows: objects; keys: their columns; extra(row): further cells at the end,
- * heads: what stands above them. */
-function table(id, rows, keys, heads, extra) {
+/* rows: objects; what: their columns, each a key, or a head and a function
+ * that makes the cell of a row. */
+function table(id, rows, what) {
 	const body = el("tbody", {});
 	const more = el("button", { type: "button" },
 		"show all " + exact(rows.length));
 	const add = (part) => body.append(...part.map((row) => el("tr", {},
-		...keys.map((key) => cell(key, row[key], row.depth)),
-		...(extra ? extra(row) : []))));
+		...what.map((column) => (column.make ? column.make(row) :
+			cell(column, row[column], row.depth))))));
 
 	add(rows.slice(0, ROWS));
 	more.addEventListener("click", () => {
@@ -165,14 +170,27 @@ function table(id, rows, keys, heads, extra) {
 		more.remove();
 	});
 	return el("div", { class: "wide" }, el("table", { id },
-		el("thead", {}, el("tr", {},
-			...keys.map((key) => el("th", {
-				scope: "col", class: key === "name" ? "name" :
-					TEXTS.has(key) ? "text" : null,
-			}, title_of(key))),
-			...(heads || []).map((head) => el("th",
-				{ scope: "col", class: "text" }, head)))),
-		body), rows.length > ROWS ? more : null);
+		el("thead", {}, el("tr", {}, ...what.map(head_cell))), body),
+	rows.length > ROWS ? more : null);
+}
+
+function head_cell(column) {
+	return el("th", {
+		scope: "col", class: column === "name" ? "name" :
+			column.make || TEXTS.has(column) ? "text" : null,
+	}, column.make ? column.head : title_of(column));
+}
+
+/* The columns of bars (values: what they show of a row), and of links. */
+function bars(rows, values) {
+	const whole = most(rows.flatMap(values));
+
+	return { head: "", make: (row) => bar(values(row), whole) };
+}
+
+function links(at) {
+	return { head: "Perfetto", make: (row) => el("td", { class: "text" },
+		perfetto(...at(row), "open")) };
 }
 
 function columns(rows) {
@@ -241,9 +259,17 @@ function places(f) {
 		f.evidence.places;
 }
 
+/* Of several files the finding says which; else there is no link. */
+function place(path, p) {
+	const text = "ts " + exact(p.ts_ns / 1000) + " \u00b5s";
+
+	return path === null ? text : perfetto(path, p.ts_ns, p.dur_ns, text);
+}
+
 function finding(f) {
+	const files = data.series.files;
 	const path = f.evidence.file || f.evidence.most_file ||
-		data.series.files[0].path;
+		(files.length === 1 ? files[0].path : null);
 	const at = places(f);
 
 	return el("article", { class: "finding " + f.severity,
@@ -253,9 +279,7 @@ function finding(f) {
 		el("h3", {}, f.title),
 		...lines(f.detail, "p"),
 		at.length ? el("p", { class: "soft" }, "Where:") : null,
-		el("ul", {}, ...at.map((p) => el("li", {},
-			perfetto(path, p.ts_ns, p.dur_ns,
-				"ts " + exact(p.ts_ns / 1000) + " \u00b5s"),
+		el("ul", {}, ...at.map((p) => el("li", {}, place(path, p),
 			", " + time(p.dur_ns) + ": " + p.what))),
 		el("p", { class: "soft" }, "What to do:"),
 		el("ul", {}, ...lines(f.advice, "li")),
@@ -355,10 +379,9 @@ function gpu_table(gpu, n) {
 	}));
 
 	return folded("as a table", table("utilisation_" + n, rows,
-		["from_ns", "busy_ns", "share"], ["Perfetto"],
-		(row) => [el("td", { class: "text" }, perfetto(file.path,
+		["from_ns", "busy_ns", "share", links((row) => [file.path,
 			s.start_ns + row.from_ns - file.shift_ns,
-			bin_width(gpu, row.i), "open"))]));
+			bin_width(gpu, row.i)])]));
 }
 
 function utilisation(s) {
@@ -420,9 +443,8 @@ function steps_of(file, n) {
 		time(median(file.steps.map((s) => s.dur_ns)))),
 	step_chart(file.steps),
 	folded("as a table", table("steps_" + n, rows,
-		["step", "ts_ns", "dur_ns"], ["Perfetto"],
-		(row) => [el("td", { class: "text" }, perfetto(file.path,
-			row.ts_ns, row.dur_ns, "open"))]))];
+		["step", "ts_ns", "dur_ns", links((row) => [file.path,
+			row.ts_ns, row.dur_ns])]))];
 }
 
 function steps(s) {
@@ -437,13 +459,12 @@ function steps(s) {
 /* ---- Kernels ---- */
 
 function kernels(rows) {
-	const whole = most(rows.map((r) => r.total_ns));
+	const of = bars(rows, (row) => [row.total_ns]);
 
 	return section("kernels", "Kernels", "By their summed time on the GPU.",
-		rows.length ? table("table_kernels", rows, ["name", "share",
+		rows.length ? table("table_kernels", rows, ["name", of, "share",
 			"total_ns", "count", "avg_ns", "median_ns", "min_ns",
-			"max_ns", "stddev_ns"], [""],
-		(row) => [bar([row.total_ns], whole)]) :
+			"max_ns", "stddev_ns"]) :
 			el("p", {}, "There are none."));
 }
 
@@ -546,7 +567,6 @@ function ordered(ranges) {
 
 function ranges(s) {
 	const rows = ordered(s.ranges);
-	const whole = most(rows.map((row) => row.total_ns));
 
 	if (!rows.length)
 		return null;
@@ -555,9 +575,9 @@ function ranges(s) {
 		"launched inside" + (s.ranges_left_out ? ". Left out: " +
 		exact(s.ranges_left_out) + " ranges of too many names, or " +
 		"too deep." : "."),
-		table("table_ranges", rows,
-			["name", "count", "total_ns", "gpu_ns"], [""],
-			(row) => [bar([row.total_ns], whole)]));
+		table("table_ranges", rows, ["name",
+			bars(rows, (row) => [row.total_ns]), "count",
+			"total_ns", "gpu_ns"]));
 }
 
 /* ---- The page ---- */
@@ -590,29 +610,113 @@ function report() {
 		histograms(s), ranges(s), other_tables(data.report)];
 }
 
-function head(names, about) {
-	document.title = names.map(file_name).join(", ") + " - gputrace";
-	document.getElementById("head").append(
-		el("h1", {}, names.map(file_name).join(", ")),
+function head(names, between, about) {
+	const title = names.map(file_name).join(between);
+
+	document.title = title + " - gputrace";
+	document.getElementById("head").append(el("h1", {}, title),
 		el("p", { class: "soft" }, about));
 }
 
 function foot(names) {
-	document.getElementById("foot").append(el("p", {}, "The links open " +
-		"ui.perfetto.dev, which reads the trace from your own machine; ",
-		"before that, start there: ",
-		el("code", {}, "gputrace open " + names[0])),
-	el("p", {}, "Written by gputrace " + data.version +
-		". This page fetches nothing. Its numbers are in it as JSON, " +
-		"in the element \"data\"."));
+	const links = el("p", {}, "The links open ui.perfetto.dev, which " +
+		"reads the trace from your own machine; before that, start " +
+		"there: ", el("code", {}, "gputrace open " + names[0]));
+
+	document.getElementById("foot").append(
+		data.command === "report" ? links : "",
+		el("p", {}, "Written by gputrace " + data.version +
+			". This page fetches nothing. Its numbers are in it " +
+			"as JSON, in the element \"data\"."));
 }
 
-function show() {
-	const names = data.series.files.map((file) => file.path);
+/* ---- The two sides of a diff ---- */
 
-	head(names, "gputrace report");
+const SIDES = {
+	kernels: "Kernels", copies: "Copies and sets", api: "CUDA API calls",
+	nvtx: "NVTX ranges",
+};
+
+function changes(id, rows, more) {
+	return table(id, rows, ["name",
+		bars(rows, (row) => [row.a_ns, row.b_ns]), "state", "change",
+		"change_ns", "a_ns", "b_ns", "p", ...more]);
+}
+
+/* Of names that one side alone has. */
+function only(d, key, suffix, side) {
+	const rows = d[key + suffix];
+
+	return rows.length ? [el("h3", {}, "Only in " + side.toUpperCase()),
+		table("table_" + key + suffix, rows, ["name",
+			bars(rows, (row) => [row.a_ns, row.b_ns]),
+			side + "_ns", side + "_total_ns", side + "_count"])] :
+		[];
+}
+
+function change_card(metric) {
+	return card(metric.name, metric.change, cell_text("change",
+		metric.change) + " %", metric.name + ": " +
+		time(metric.a_ns) + " to " + time(metric.b_ns) + ", " +
+		metric.state);
+}
+
+function key_of_sides(d) {
+	return el("p", { class: "soft" }, (d.verdict.by_step ?
+		"Medians of the steps." : "Fewer than six steps: a time " +
+		"is that of one operation, and metrics are not tested."),
+	el("span", { class: "key a" }, "A: " + file_name(d.sides[0].file)),
+	el("span", { class: "key b" }, "B: " + file_name(d.sides[1].file)));
+}
+
+function side_tables(d, key) {
+	const parts = [...(d[key].length ? [changes("table_" + key, d[key],
+		["a_total_ns", "b_total_ns", "a_count", "b_count"])] : []),
+	...only(d, key, "_added", "b"), ...only(d, key, "_removed", "a")];
+
+	return parts.length ? section(key, SIDES[key], null, ...parts) : null;
+}
+
+function diff(d) {
+	return [
+		el("div", { class: "cards", id: "summary" },
+			card("significant", d.verdict.significant,
+				exact(d.verdict.significant),
+				"significant changes"),
+			...d.metrics.map(change_card)),
+		section("sides", "The two traces", null,
+			table("table_sides", d.sides, ["side", "file",
+				"source", "steps", "wall_ns", "gpu_ops",
+				"api_calls", "lost"])),
+		d.differences.length ? section("differences",
+			"Recorded differently", "What follows may come from it.",
+			table("table_differences", d.differences,
+				["name", "a", "b"])) : null,
+		section("metrics", "Time", null, key_of_sides(d),
+			changes("table_metrics", d.metrics, [])),
+		...Object.keys(SIDES).map((key) => side_tables(d, key)),
+	];
+}
+
+const PAGES = {
+	report: () => ({
+		names: data.series.files.map((file) => file.path),
+		between: ", ",
+		parts: report(),
+	}),
+	diff: () => ({
+		names: data.diff.sides.map((side) => side.file),
+		between: " \u2192 ",
+		parts: diff(data.diff),
+	}),
+};
+
+function show() {
+	const { names, between, parts } = PAGES[data.command]();
+
+	head(names, between, "gputrace " + data.command);
 	document.getElementById("main").append(
-		...report().filter((part) => part !== null));
+		...parts.filter((part) => part !== null));
 	foot(names);
 }
 
