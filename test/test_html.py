@@ -284,10 +284,49 @@ def test_top(gputrace, tmp_path):
     assert len(page.data["report"]["kernels"]) == 3
 
 
+# ---- The page of a diff ----
+
+def test_diff(gputrace, tmp_path):
+    page = page_of(gputrace, tmp_path, EAGER, GRAPH, command="diff")
+    check_frame(page)
+    assert page.data["command"] == "diff"
+    assert page.data["diff"] == as_json(gputrace, "diff", EAGER, GRAPH)
+    args = ["--step", "forward", "--min-change", "90%", "--top", "2"]
+    page = page_of(gputrace, tmp_path, *args, EAGER, GRAPH, command="diff")
+    assert page.data["diff"] == as_json(gputrace, "diff", *args, EAGER, GRAPH)
+    assert len(page.data["diff"]["kernels"]) == 2
+
+
+def test_diff_fails_over(gputrace, tmp_path):
+    """The page is written, and the status is as without it."""
+    out = tmp_path / "page.html"
+    args = ["--html", out, "--fail-over", "5%"]
+    assert gputrace("diff", *args, EAGER, GRAPH).status == 0
+    out.unlink()
+    done = gputrace("diff", *args, GRAPH, EAGER)
+    assert done.status == 1 and "longer" in done.err
+    assert Page(out.read_text()).data["diff"]["sides"][0]["file"] == str(GRAPH)
+
+
+@pytest.mark.parametrize("args", [["--format", "json"], ["--all"], ["--wide"]])
+def test_diff_usage(gputrace, tmp_path, args):
+    out = tmp_path / "page.html"
+    done = gputrace("diff", "--html", out, *args, EAGER, GRAPH)
+    assert done.status == 2 and "--html" in done.err and not out.exists()
+
+
+def test_diff_replaces_no_trace(gputrace, tmp_path):
+    trace = tmp_path / "t.json.gz"
+    trace.write_bytes(EAGER.read_bytes())
+    done = gputrace("diff", "--html", trace, GRAPH, trace)
+    assert done.status == 2 and "one of the traces" in done.err
+    assert trace.read_bytes() == EAGER.read_bytes()
+
+
 # ---- The page is safe ----
 
 def check_frame(page):
-    """Three scripts' worth of tags at most, nothing that loads."""
+    """One block of data, one script, one style, nothing that loads."""
     tags = [tag for tag, _ in page.tags]
     assert tags.count("script") == 2 and tags.count("style") == 1
     assert not {"link", "img", "iframe", "object", "embed", "base",
