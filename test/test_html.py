@@ -319,7 +319,7 @@ def test_diff_replaces_no_trace(gputrace, tmp_path):
     trace = tmp_path / "t.json.gz"
     trace.write_bytes(EAGER.read_bytes())
     done = gputrace("diff", "--html", trace, GRAPH, trace)
-    assert done.status == 2 and "one of the traces" in done.err
+    assert done.status == 2 and "is a trace" in done.err
     assert trace.read_bytes() == EAGER.read_bytes()
 
 
@@ -396,19 +396,23 @@ def test_standard_output(gputrace, tmp_path):
     (["--html", "OUT", "-"], "standard input"),
     (["--html", "OUT"], "FILE"),
     (["--html", "", EAGER], "--html"),
-    (["--html", "TRACE", "TRACE"], "one of the traces"),
-    (["--html", "LINK", "TRACE"], "one of the traces"),
+    (["--html", "TRACE", "TRACE"], "is a trace"),
+    (["--html", "LINK", "TRACE"], "is a trace"),
+    (["--html", "TRACE", EAGER], "is a trace"),
+    (["--html", "PLAIN", EAGER], "is a trace"),
 ])
 def test_usage(gputrace, tmp_path, args, said):
     trace = tmp_path / "trace.json.gz"
     trace.write_bytes(EAGER.read_bytes())
     (tmp_path / "link").symlink_to(trace)
-    names = {"OUT": tmp_path / "out.html", "TRACE": trace,
+    plain = write(tmp_path / "plain.json", [])
+    names = {"OUT": tmp_path / "out.html", "TRACE": trace, "PLAIN": plain,
              "LINK": tmp_path / "link"}
     done = gputrace("report", *[names.get(a, a) for a in args])
     assert done.status == 2 and done.out == ""
     assert said in done.err, done.err
     assert trace.read_bytes() == EAGER.read_bytes()
+    assert plain.read_text() == '{"traceEvents": []}'
     assert not (tmp_path / "out.html").exists()
 
 

@@ -196,7 +196,7 @@ int cmd_diff(int argc, char **argv)
 		return options_usage(&o, "--html: the page has everything; "
 				     "without --format, --all and --wide");
 	if (c.page && html_replaces(c.page, argv + 1))
-		return options_usage(&o, "--html: %s is one of the traces",
+		return options_usage(&o, "--html: %s is a trace; name the page first",
 				     c.page);
 	status = compare(&c, argv + 1);
 	diff_fini(&c.d);

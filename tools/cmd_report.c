@@ -164,7 +164,7 @@ static int try_page(const struct options *o, struct report_view *view,
 			return options_usage(o, "--html: files are read twice: "
 					     "standard input cannot be");
 	if (html_replaces(out, paths))
-		return options_usage(o, "--html: %s is one of the traces", out);
+		return options_usage(o, "--html: %s is a trace; name the page first", out);
 	return write_page(view, out, paths);
 }
 

@@ -128,17 +128,32 @@ int html_complain(const char *path, int err)
 			"file" : strerror(-err));
 }
 
+/* By its first bytes: JSON, or gzip. */
+static bool is_trace(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	unsigned char head[2] = { 0 };
+	ssize_t n;
+
+	if (fd < 0)
+		return false;
+	n = read(fd, head, sizeof(head));
+	close(fd);
+	return n > 0 && (*head == '{' || *head == '[' ||
+			 (*head == 0x1f && head[1] == 0x8b));
+}
+
 bool html_replaces(const char *path, char **files)
 {
 	struct stat out, in;
 
-	if (stat(path, &out))
+	if (!strcmp(path, "-") || stat(path, &out) || !S_ISREG(out.st_mode))
 		return false;
 	for (; *files; files++)
 		if (!stat(*files, &in) && in.st_dev == out.st_dev &&
 		    in.st_ino == out.st_ino)
 			return true;
-	return false;
+	return is_trace(path);
 }
 
 int html_diagnose(struct html *h, char **files)

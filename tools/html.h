@@ -37,7 +37,8 @@ void html_drop(struct html *h);
 /* "gputrace: ... cannot be written: ..."; returns STATUS_COULD_NOT. */
 int html_complain(const char *path, int err);
 
-/* Would the page replace one of the files (NULL at the end)? */
+/* Would the page replace one of the files (NULL at the end), or another trace?
+ * `report --html A B` may be meant as a page of both. */
 bool html_replaces(const char *path, char **files);
 
 /* The keys "diagnosis" (as `diagnose --format json` prints it) and "series"
