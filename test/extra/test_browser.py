@@ -165,7 +165,9 @@ class Shown(html.parser.HTMLParser):
         tag, attrs = self.stack[-1]
         if tag == "script" and "id" in attrs:
             self.texts[attrs["id"]] = self.texts.get(attrs["id"], "") + data
-        if tag == "td" and "data-key" in attrs:
+        cells = [a for t, a in self.stack if t == "td" and "data-key" in a]
+        if cells:
+            attrs = cells[-1]
             text, number = self.table[-1][attrs["data-key"]]
             self.table[-1][attrs["data-key"]] = text + data, number
         for name, of in self.stack:

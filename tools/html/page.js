@@ -137,7 +137,16 @@ function cell(key, value, depth) {
 		"data-key": key, "data-value": is_text ? null : value,
 		style: key === "name" && depth ?
 			"padding-left: " + (6 + depth * 18) + "px" : null,
-	}, cell_text(key, value));
+	}, key === "name" || key === "range" ? long_name(value) :
+		cell_text(key, value));
+}
+
+/* Names of C++ may be pages long: three lines of them, all at a click. */
+function long_name(name) {
+	const lines = el("div", { class: "name", title: name }, name);
+
+	lines.addEventListener("click", () => lines.classList.toggle("all"));
+	return lines;
 }
 
 /* A bar of one value, or of the two sides. */
@@ -493,8 +502,8 @@ function histogram_chart(h, title) {
 			rect(x, 20, width, 130, "hit", text),
 		];
 	});
-	const ticks = h.count.slice(first).map((n, i) => i % every ? null :
-		label(30 + i * width, 168, power(first + i), "middle"));
+	const ticks = Array.from({ length: nr + 1 }, (_, i) => i % every ?
+		null : label(30 + i * width, 168, power(first + i), "middle"));
 
 	return el("div", {}, draw("svg", { class: "chart histogram",
 		viewBox: "0 0 500 176", role: "img", "aria-label": title },
