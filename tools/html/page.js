@@ -114,7 +114,8 @@ const TEXTS = new Set(["name", "where", "style", "api", "range", "grid",
 function title_of(key) {
 	const words = key.replace(/_ns$/, " (ns)").replace(/_/g, " ");
 
-	return NAMES[key] || words.charAt(0).toUpperCase() + words.slice(1);
+	return NAMES[key] || (words.charAt(0).toUpperCase() + words.slice(1))
+		.replace(/\b(gpu|api|cpu)\b/gi, (word) => word.toUpperCase());
 }
 
 function cell_text(key, value) {
