@@ -112,6 +112,9 @@ $(O)/obj/tool/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIE -MMD -MP -c -o $@ $<
 
+# Reads the page of --html (.incbin).
+$(O)/obj/tool/tools/html_assets.o: $(wildcard tools/html/*)
+
 # ---- The simulated GPU and what runs on it ----
 
 $(O)/sim/libcuda.so.1: $(call obj,sim,$(CUDA_SIM_C))

@@ -7,9 +7,11 @@
 
 #include "tools/diff.h"
 #include "tools/gputrace.h"
+#include "tools/html.h"
 #include "tools/options.h"
 
-enum { OPT_FORMAT, OPT_STEP, OPT_FAIL, OPT_MIN, OPT_TOP, OPT_ALL, OPT_WIDE };
+enum { OPT_FORMAT, OPT_STEP, OPT_FAIL, OPT_MIN, OPT_TOP, OPT_ALL, OPT_WIDE,
+	OPT_HTML };
 
 static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
@@ -21,6 +23,8 @@ static const struct option_spec specs[] = {
 	{ "top", 'n', "N", "only the first N rows of each table" },
 	{ "all", 'a', NULL, "names without a significant change, too" },
 	{ "wide", 'w', NULL, "do not cut long names" },
+	{ "html", 0, "OUT", "instead: one page with both sides, in the file\n"
+		"OUT" },
 };
 
 enum { DEFAULT_MIN_CHANGE = 20000 };    /* ppm */
@@ -47,6 +51,8 @@ struct choice {
 	struct diff d;
 	struct diff_view view;
 	int64_t fail_over;      /* millionths; -1: never */
+	const char *page;       /* --html, or NULL */
+	unsigned given;         /* options, 1 << OPT_... */
 };
 
 static bool set_option(struct choice *c, int option, const char *value)
@@ -71,6 +77,9 @@ static bool set_option(struct choice *c, int option, const char *value)
 		n = options_number(value, 1000000000);
 		c->view.top = n;
 		return n > 0;
+	case OPT_HTML:
+		c->page = value;
+		return *value;
 	case OPT_ALL:
 		c->view.all = true;
 		return true;
@@ -106,11 +115,41 @@ static int judge(const struct diff *d, int64_t limit)
 	return status;
 }
 
+static int write_page(struct choice *c)
+{
+	struct html h;
+	int err = html_open(&h, c->page, "diff");
+
+	if (err)
+		return html_complain(c->page, err);
+	c->view.out = (struct table_out){
+		.to = h.data, .format = FORMAT_JSON,
+	};
+	html_key(&h, "diff");
+	err = diff_print(&c->d, &c->view);
+	if (err)
+		html_drop(&h);
+	else
+		err = html_close(&h);
+	return err ? html_complain(c->page, err) : STATUS_DONE;
+}
+
+static int print(struct choice *c)
+{
+	int err;
+
+	if (c->page)
+		return write_page(c);
+	err = diff_print(&c->d, &c->view);
+	return err ? complain("cannot write: %s", strerror(-err)) :
+		STATUS_DONE;
+}
+
 static int compare(struct choice *c, char **paths)
 {
 	struct diff *d = &c->d;
 	struct trace_problem problem = { .has_offset = false };
-	int err;
+	int status;
 
 	for (int side = 0; side < DIFF_SIDES; side++) {
 		if (diff_side_read(d, side, paths[side], &problem))
@@ -122,9 +161,8 @@ static int compare(struct choice *c, char **paths)
 	}
 	if (diff_compare(d))
 		return complain("out of memory");
-	err = diff_print(d, &c->view);
-	return err ? complain("cannot write: %s", strerror(-err)) :
-		judge(d, c->fail_over);
+	status = print(c);
+	return status ? status : judge(d, c->fail_over);
 }
 
 int cmd_diff(int argc, char **argv)
@@ -143,14 +181,23 @@ int cmd_diff(int argc, char **argv)
 	};
 	int option, status;
 
-	while ((option = options_next(&o)) >= 0)
+	while ((option = options_next(&o)) >= 0) {
+		c.given |= 1u << option;
 		if (!set_option(&c, option, o.value))
 			return options_bad_value(&o, option);
+	}
 	status = options_status(&o, option, "A and B");
 	if (status >= 0)
 		return status;
 	if (o.nr_operands != DIFF_SIDES)
 		return options_usage(&o, "two files, please");
+	if (c.page && c.given & (1u << OPT_FORMAT | 1u << OPT_ALL |
+				 1u << OPT_WIDE))
+		return options_usage(&o, "--html: the page has everything; "
+				     "without --format, --all and --wide");
+	if (c.page && html_replaces(c.page, argv + 1))
+		return options_usage(&o, "--html: %s is a trace; name the page first",
+				     c.page);
 	status = compare(&c, argv + 1);
 	diff_fini(&c.d);
 	return status;

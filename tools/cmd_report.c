@@ -4,12 +4,13 @@
 #include <string.h>
 
 #include "tools/gputrace.h"
+#include "tools/html.h"
 #include "tools/options.h"
 #include "tools/report.h"
 #include "tools/report_print.h"
 
 enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_BY,
-	OPT_WIDE };
+	OPT_WIDE, OPT_HTML };
 
 static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
@@ -27,6 +28,8 @@ static const struct option_spec specs[] = {
 	{ "by", 'b', "WHAT", "rows for each process, device or stream; all\n"
 		"(default): one for all of them" },
 	{ "wide", 'w', NULL, "do not cut long names" },
+	{ "html", 0, "OUT", "instead: one page with everything, the findings\n"
+		"of diagnose too, in the file OUT" },
 };
 
 static const char *const sort_names[NR_SORTS] = {
@@ -88,6 +91,8 @@ static bool set_option(struct report_view *view, int option,
 		return n > 0;
 	case OPT_FILTER:
 		return report_filter(value, &view->select, &view->filter);
+	case OPT_HTML:
+		return *value;
 	default:
 		view->out.wide = true;
 		return true;
@@ -114,6 +119,55 @@ static int read_and_print(struct report_view *view, struct report *r,
 		STATUS_DONE;
 }
 
+static int print_files(struct report_view *view, char **paths)
+{
+	struct report r;
+	int status;
+
+	report_init(&r);
+	status = read_and_print(view, &r, paths);
+	report_fini(&r);
+	return status;
+}
+
+static int write_page(struct report_view *view, const char *out, char **paths)
+{
+	struct html h;
+	int err = html_open(&h, out, "report"), status;
+
+	if (err)
+		return html_complain(out, err);
+	view->out = (struct table_out){ .to = h.data, .format = FORMAT_JSON };
+	html_key(&h, "report");
+	status = print_files(view, paths);
+	if (!status)
+		status = html_diagnose(&h, paths);
+	if (status) {
+		html_drop(&h);
+		return status;
+	}
+	err = html_close(&h);
+	return err ? html_complain(out, err) : STATUS_DONE;
+}
+
+/* The page has all tables; what could be said of them is not asked of it. */
+static int try_page(const struct options *o, struct report_view *view,
+		    const char *out, unsigned given)
+{
+	char **paths = o->argv + 1;
+
+	if (given & ~(1u << OPT_HTML | 1u << OPT_TOP))
+		return options_usage(o, "--html: the page has everything; of "
+				     "the other options it takes --top alone");
+	for (char **path = paths; *path; path++)
+		if (!strcmp(*path, "-"))
+			return options_usage(o, "--html: files are read twice: "
+					     "standard input cannot be");
+	if (html_replaces(out, paths))
+		return options_usage(o, "--html: %s is a trace; name the page first", out);
+	return write_page(view, out, paths);
+}
+
 int cmd_report(int argc, char **argv)
 {
 	struct report_view view = { .out.to = stdout };
@@ -125,19 +179,22 @@ int cmd_report(int argc, char **argv)
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};
-	struct report r;
+	const char *page = NULL;
+	unsigned given = 0;
 	int option, status;
 
-	while ((option = options_next(&o)) >= 0)
+	while ((option = options_next(&o)) >= 0) {
+		given |= 1u << option;
+		if (option == OPT_HTML)
+			page = o.value;
 		if (!set_option(&view, option, o.value))
 			return options_bad_value(&o, option);
+	}
 	status = options_status(&o, option, "FILE");
 	if (status >= 0)
 		return status;
 	if (o.nr_operands > UINT16_MAX)
 		return options_usage(&o, "too many files");
-	report_init(&r);
-	status = read_and_print(&view, &r, argv + 1);
-	report_fini(&r);
-	return status;
+	return page ? try_page(&o, &view, page, given) :
+		print_files(&view, argv + 1);
 }

@@ -9,8 +9,8 @@
 
 /*
  * Results on stdout, in one of three forms.  This is the only place that
- * prints tables and CSV; JSON of another shape is printed by doctor and
- * diagnose themselves:
+ * prints tables and CSV; JSON of another shape is printed by doctor,
+ * diagnose and series themselves:
  *
  *      table_begin()
  *      table_facts()   one block of single values, as often as wanted
