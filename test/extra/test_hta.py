@@ -341,18 +341,10 @@ def idle_of(hta, file):
 KERNEL_WAIT_NS = 30 * 1000      # documented as 30 ns, compared with us
 
 
-def calls_of_hta(file):
-    """The last slice off the GPU of each correlation: be it one of overhead,
-    which has that of the call that it delays."""
-    return {e["args"]["correlation"]: e for e in slices(file.events)
-            if e["cat"] not in GPU_WORK and
-            "correlation" in e.get("args", {})}
-
-
 def expected_idle(file, stream):
     """By HTA's words: the gap before each operation in its stream, negative
     where they overlap, goes to host_wait if its launch began in the gap."""
-    calls, work = calls_of_hta(file), [
+    calls, work = calls_of(file.events), [
         e for e in file.work if e["args"]["stream"] == stream]
     want, overlap, until = collections.Counter(), 0, span(work[0])[1]
     for before, e in zip(work, work[1:]):
@@ -418,10 +410,9 @@ LAUNCH_LATENCY_NS = 20000
 def expected_causes(file):
     """Sums over the gaps of the one stream, by where the launching call was
     when the gap began: `queued`, over; `began`, not over; `late`, before its
-    start.  `tail` is what came long after a call of the latter two, `misled`
-    the gaps where HTA takes an overhead slice for the call."""
-    calls, hta_calls = calls_of(file.events), calls_of_hta(file)
-    sums, until, seen = collections.Counter(), file.first, set()
+    start.  `tail` is what came long after a call of the latter two."""
+    calls, seen = calls_of(file.events), set()
+    sums, until = collections.Counter(), file.first
     for e in file.work:
         start, end = span(e)
         number = e["args"].get("correlation")
@@ -435,8 +426,6 @@ def expected_causes(file):
             tail = start - max(call[1], until)
             if where != "queued" and tail > LAUNCH_LATENCY_NS:
                 sums["tail"] += tail
-            if where != "late" and span(hta_calls[number])[0] > until:
-                sums["misled"] += start - until
         seen.add(number)
         until = max(until, end)
     return sums
@@ -453,10 +442,9 @@ def test_diagnosed_idle(gputrace, hta, made_file, tmp_path, name):
     assert near(gaps["gpu_idle_ns"], sum(idle.values()) + overlap, slack)
     # HTA's host wait is the gaps in which the launch began.  For us the call
     # is to blame, too, if it only ended there, but not for a long time after.
-    assert near(idle["host_wait"], want["late"] + want["misled"], slack)
+    assert near(idle["host_wait"], want["late"], slack)
     assert near(idle["kernel_wait"] + idle["other"] + overlap,
-                want["queued"] + want["began"] + want["unknown"] -
-                want["misled"], slack)
+                want["queued"] + want["began"] + want["unknown"], slack)
     assert sum(gaps[k] for k in (
         "launch_ns", "host_ns", "sync_ns", "copy_ns")) == \
         want["late"] + want["began"] - want["tail"]
