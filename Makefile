@@ -3,6 +3,7 @@
 # make            everything, in $(O); sets up what is missing first
 # make demo       trace a program, check the trace, show it
 # make check      all tests (no GPU needed)      make bench    benchmarks
+# make check-extra   against HTA and a browser, which it fetches
 # make soak       MINUTES=30: memory and losses in a long run
 # make fuzz       SECONDS=60 each fuzzer      make faults   every call fails
 # make install    PREFIX=/usr/local DESTDIR=     make clean
@@ -198,6 +199,10 @@ demo: all
 check: tests
 	$(Q)O=$(O) SAN=$(SAN) sh test/run.sh
 
+# Not part of check: it fetches HTA, its pandas and a browser.
+check-extra: all
+	$(Q)O=$(O) sh test/extra/run.sh
+
 bench: all
 	$(Q)O=$(O) sh test/bench/run.sh
 
@@ -230,8 +235,9 @@ clean:
 	rm -rf $(O)
 
 help:
-	@sed -n '3,11s/^# //p' Makefile
+	@sed -n '3,12s/^# //p' Makefile
 
-.PHONY: all tests demo check bench soak fuzz fuzzers faults install clean help
+.PHONY: all tests demo check check-extra bench soak fuzz fuzzers faults install \
+	clean help
 .SECONDARY:
 -include $(shell find $(O)/obj -name '*.d' 2>/dev/null)

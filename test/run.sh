@@ -60,16 +60,9 @@ run style sh test/style.sh
 two=
 $python -c 'import xdist' 2>/dev/null && two="-n 2 --dist worksteal"
 O=$O $python -m pytest -q -p no:cacheprovider --junitxml="$O/log/pytest.xml" \
-	$two test ${PYTEST_ARGS:-}
+	$two --ignore=test/extra test ${PYTEST_ARGS:-}
 status=$?
-counts=$($python - "$O/log/pytest.xml" <<'EOF'
-import sys, xml.etree.ElementTree as tree
-suite = tree.parse(sys.argv[1]).getroot().find("testsuite")
-n = {k: int(suite.get(k)) for k in ("tests", "failures", "errors", "skipped")}
-bad = n["failures"] + n["errors"]
-print(n["tests"] - bad - n["skipped"], bad, n["skipped"])
-EOF
-) || counts="0 1 0"
+counts=$($python test/counts.py "$O/log/pytest.xml") || counts="0 1 0"
 set -- $counts
 passed=$((passed + $1)) failed=$((failed + $2)) skipped=$((skipped + $3))
 # pytest failed without a failing test: it could not even collect them.

@@ -3,6 +3,7 @@
 README, manual and these files show: that they fit together, and to the
 command.  What is needed to try them is not here.
 """
+import json
 import os
 import pathlib
 import re
@@ -202,3 +203,45 @@ def test_commands_exist(gputrace, where):
         text = gputrace(words[0], "--help").out
         for option in (w for w in words[1:] if w[0] == "-"):
             assert re.search(r"(?<!\S)%s\b" % re.escape(option), text), words
+
+
+# ---- The check for CI ----
+
+def job(text):
+    """The shell lines of the job that compares speeds."""
+    text = re.search(r"^( *)jobs:\n(?:\1 .*\n|\n)*", text, re.M).group(0)
+    step = yaml.safe_load(text)["jobs"]["speed"]["steps"][-1]
+    return step["run"]
+
+
+JOBS = {"README": "README.md", "manual": "tools/gputrace.1"}
+
+
+@pytest.mark.parametrize("where", JOBS)
+def test_job_fails_on_a_regression_alone(tmp_path, where):
+    """With a program that leaves a trace of twelve steps of some length."""
+    lines = job((ROOT / JOBS[where]).read_text().replace("\\e\n", "\\\n"))
+    lines = lines.replace("/var/lib/traces/", "")
+    real = (ROOT / os.environ.get("O", "build")).resolve() / "gputrace"
+    fake = tmp_path / "gputrace"
+    fake.write_text('#!/bin/sh\n[ "$1" = record ] || exec %s "$@"\n'
+                    'gzip -c trace.json > "$3"\n' % shlex.quote(str(real)))
+    fake.chmod(0o755)
+
+    def run(us):
+        events = [{"ph": "X", "cat": "kernel", "name": "k", "pid": 2,
+                   "tid": 1, "ts": 1000 * i, "dur": us,
+                   "args": {"device": 0, "stream": 7}} for i in range(12)]
+        events += [{"ph": "X", "cat": "user_annotation", "name": "step",
+                    "pid": 1, "tid": 1, "ts": 1000 * i, "dur": 900}
+                   for i in range(12)]
+        (tmp_path / "trace.json").write_text(
+            json.dumps({"traceEvents": events}))
+        return subprocess.run(
+            ["bash", "-e", "-c", lines], cwd=tmp_path, check=False,
+            env=dict(os.environ, PATH="%s:%s" % (
+                tmp_path, os.environ["PATH"]))).returncode
+    if "cp new" not in lines:       # not the job's: a release's
+        run(400)
+        (tmp_path / "new.json.gz").rename(tmp_path / "release.json.gz")
+    assert [run(400), run(404), run(440), run(400)] == [0, 0, 1, 0]

@@ -18,7 +18,8 @@ from tracing import BUILD, ROOT, SANITIZED, Trace, judge, ns, run
 
 BASE = 1790857026000000000
 KINETO = ROOT.parent / "shared" / "data"
-LINKS = ("correlation", "External id", "wait_on_cuda_event_record_corr_id")
+LINKS = ("correlation", "External id", "wait_on_cuda_event_record_corr_id",
+         "call correlation")
 
 
 def document(path, rank=0, host="node-a", base=BASE, pid=1, launches=3,

@@ -195,6 +195,56 @@ def test_order_and_empty_processes_do_not_matter(gputrace, tmp_path, by):
         assert report(gputrace, "--by", by, path) == want
 
 
+def of_one_process(e, pid):
+    """The process's own events and its GPU's: each has one, here."""
+    return e["pid"] in (pid, 5000000 + pid % 2)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_files_and_their_merge_do_not_matter(gputrace, tmp_path, seed):
+    """Two processes, each with its own GPU: in one file, in two, or merged
+    again from the two, the numbers are the same."""
+    events = made_up(seed, 200)
+    owner = {e["args"]["correlation"]: e["pid"] for e in events
+             if e["pid"] < 5000000 and "correlation" in e["args"]}
+    for e in events:
+        e["tid"] += 1           # merge replaces 0, and names the lane
+        if e["pid"] >= 5000000:
+            e["args"]["device"] = owner[e["args"]["correlation"]] % 2
+            e["pid"] = 5000000 + e["args"]["device"]
+    events += [{"ph": "M", "name": "thread_name", "pid": pid, "tid": tid,
+                "ts": 0, "args": {"name": "worker"}}
+               for pid in (10, 11) for tid in (1, 2)]
+    parts = [write(tmp_path / ("%d.json" % pid), [
+        e for e in events if of_one_process(e, pid)],
+        baseTimeNanoseconds=10 ** 18) for pid in (10, 11)]
+    whole = write(tmp_path / "whole.json", events)
+    merged = tmp_path / "merged.json"
+    assert gputrace("merge", "-q", "-o", merged, *parts).status == 0
+    want = report(gputrace, whole)
+    check(want, events)
+    for files in (parts, [merged]):
+        got = report(gputrace, *files)
+        for device in want["devices"] + got["devices"]:
+            device["file"] = None
+        assert got == want
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_cut_loses_no_row(gputrace, tmp_path, seed):
+    """Cut anywhere, calls and their work part, and a GPU becomes two: what
+    tells of single slices stays."""
+    events = made_up(seed)
+    cut = random.Random(seed).randrange(1, len(events))
+    want = report(gputrace, write(tmp_path / "t.json", events))
+    got = report(gputrace, write(tmp_path / "a.json", events[:cut]),
+                 write(tmp_path / "b.json", events[cut:]))
+    for table in ("kernels", "kernels_grid", "api", "copies"):
+        assert got[table] == want[table]
+    for key in ("wall_ns", "kernel_count", "kernel_time_ns", "api_count"):
+        assert got["summary"][key] == want["summary"][key]
+
+
 def selected(events, device=None, stream=None, pattern=None, window=None):
     """What the filters leave, by their words in the manual."""
     spans = {id(e): span(e) for e in slices(events)}

@@ -121,7 +121,7 @@ def test_the_program_asks_for_the_overhead(tmp_path, version):
                       SIM_CUPTI_VERSION=version)
     launches = trace.launches()
     callers = collections.Counter(
-        launches[o["args"]["correlation"]]["name"]
+        launches[o["args"]["call correlation"]]["name"]
         for o in trace.slices("overhead", name="Lazy Function Loading"))
     assert callers == ({"cuModuleGetFunction": 13} if version >= 22 else {})
 

@@ -129,7 +129,7 @@ bool merge_id(const struct trace_event *ev, const struct json_value *v,
 	      int64_t *id);
 
 /* The arguments that hold correlations. */
-enum { MERGE_ID_ARGS = 4 };
+enum { MERGE_ID_ARGS = 5 };
 extern const enum trace_arg_key merge_id_args[MERGE_ID_ARGS];
 
 #endif

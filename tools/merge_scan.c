@@ -9,7 +9,7 @@
 
 const enum trace_arg_key merge_id_args[MERGE_ID_ARGS] = {
 	ARG_CORRELATION, ARG_IN_CORRELATION, ARG_WAIT_CORRELATION,
-	ARG_EXTERNAL,
+	ARG_EXTERNAL, ARG_CALL_CORRELATION,
 };
 
 /* pid and tid: numbers, or text in Kineto's spans. */

@@ -1,9 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 #
-# setup.sh DIR [pytest]: finds what the build needs, installs or fetches what is
-# missing, and writes DIR/setup.mk for the Makefile.  With "pytest": the test
-# runner and a reader of YAML, into DIR/py.
+# setup.sh DIR [pytest | extra]: finds what the build needs, installs or fetches
+# what is missing, and writes DIR/setup.mk for the Makefile.  With "pytest": the
+# test runner and a reader of YAML, into DIR/py.  With "extra": what test/extra
+# compares with, a virtual environment in DIR/extra and Chromium.
 #
 # Debian packages are installed when this runs as root; otherwise one line to
 # paste is printed.  Without a CUDA toolkit that has CUPTI, the headers come
@@ -37,9 +38,10 @@ install() {
 		--no-install-recommends "$@"
 }
 
-has_pip() { python3 -m pip --version >/dev/null 2>&1; }
+python=python3
+has_pip() { $python -m pip --version >/dev/null 2>&1; }
 pip() {
-	quiet env PIP_ROOT_USER_ACTION=ignore python3 -m pip \
+	quiet env PIP_ROOT_USER_ACTION=ignore "$python" -m pip \
 		--disable-pip-version-check -q "$@" && return
 	die "nothing from PyPI: see above (pip's own settings apply, PIP_INDEX_URL)"
 }
@@ -50,6 +52,25 @@ if [ "${2:-}" = pytest ]; then
 	rm -rf "$dir/py"
 	pip install --target "$dir/py" pytest==8.4.2 pytest-xdist==3.8.0 \
 		PyYAML==6.0.3
+	exit 0
+fi
+
+# HTA names a notebook server among its needs, which its analyses never load:
+# the rest by name instead.
+hta="HolisticTraceAnalysis==0.5.0"
+hta_needs="pandas==3.1.1 numpy==2.4.6 networkx==3.6.1 plotly==7.1.0
+	pydot==4.0.1 psutil==7.2.2 PyYAML==6.0.3 pytest==8.4.2"
+
+if [ "${2:-}" = extra ]; then
+	command -v chromium >/dev/null || install chromium
+	python3 -c 'import ensurepip' 2>/dev/null || install python3-venv
+	say "fetching HTA and what it needs from PyPI into $dir/extra"
+	rm -rf "$dir/extra" "$dir/extra.new"
+	python3 -m venv "$dir/extra.new"
+	python=$dir/extra.new/bin/python
+	pip install $hta_needs
+	pip install --no-deps "$hta"
+	mv "$dir/extra.new" "$dir/extra"
 	exit 0
 fi
 

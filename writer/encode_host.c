@@ -111,8 +111,9 @@ void encode_overhead(struct trace *trace, const struct overhead *overhead)
 		    overhead->start_ns, overhead->end_ns);
 	if (overhead->tid)
 		json_member_u64(&trace->out, "thread", overhead->tid);
+	/* Not "correlation": HTA would take the slice for the launch. */
 	if (overhead->correlation)
-		json_member_u64(&trace->out, "correlation",
+		json_member_u64(&trace->out, "call correlation",
 				overhead->correlation);
 	event_end(trace);
 }
