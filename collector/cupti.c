@@ -261,12 +261,12 @@ static void complete_stop(void)
 	while (atomic_load(&place) == HERE) {
 		cupti_buffers_flush(0);
 		wait_for_buffers(clock_now_ns() + LOOK_NS);
-		if (!pool_outstanding() || clock_now_ns() >= until_ns ||
+		if (settle_is_fetched() || clock_now_ns() >= until_ns ||
 		    atomic_load(&request) != STOP)
 			break;
 	}
 	/* Outside the lock: it may hang as the GPU does, a start must not. */
-	if (pool_outstanding() && atomic_load(&request) == STOP &&
+	if (!settle_is_fetched() && atomic_load(&request) == STOP &&
 	    atomic_load(&place) == HERE)
 		flush_forced(50 * LOOK_NS);
 	guard_take(&control, &before);

@@ -18,6 +18,8 @@
 #define CUPTI_12_3 21u
 #define CUPTI_13_0 130000u
 
+#define SLOW_MS 500
+
 static pthread_mutex_t flush_lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint32_t are_clients, are_routed;
 static bool clock_is_refused, ids_are_refused;
@@ -190,10 +192,24 @@ void cupti_buffers_unlock_flush(void)
 	pthread_mutex_unlock(&flush_lock);
 }
 
+/* Behind a busy program's captures one took 20 s (test/gpu/RESULTS.md). */
+static void tell_if_slow(unsigned int flag, uint64_t begin_ns)
+{
+	uint64_t took_ms = (clock_now_ns() - begin_ns) / 1000000;
+
+	if (took_ms >= SLOW_MS)
+		log_line(LOG_INFO, "CUPTI took %llu ms for a %s flush",
+			 (unsigned long long)took_ms,
+			 flag ? "forced" : "plain");
+}
+
 void cupti_buffers_flush(unsigned int flag)
 {
+	uint64_t begin_ns = clock_now_ns();
+
 	cupti_buffers_lock_flush();
 	cupti_api()->ActivityFlushAll(flag);
 	cupti_buffers_unlock_flush();
+	tell_if_slow(flag, begin_ns);
 	count_drops();
 }

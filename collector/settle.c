@@ -4,6 +4,15 @@
 #include "collector/pool.h"
 #include "collector/window.h"
 
+bool settle_is_fetched(void)
+{
+	struct window window;
+
+	return !pool_outstanding() ||
+		(window_get(window_epoch() / 2, &window) &&
+		 pool_oldest_ns() > window.close_ns);
+}
+
 bool settle_is_due(uint64_t flushed_ns, uint64_t wait_ns)
 {
 	uint32_t closed = window_epoch() / 2;

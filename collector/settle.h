@@ -6,6 +6,13 @@
 #include <stdint.h>
 
 /*
+ * Behind the close of a window a busy program goes on taking buffers, so CUPTI
+ * has some at any time: those from before the close are what is waited for.
+ * Context: flush thread, as below.
+ */
+bool settle_is_fetched(void);
+
+/*
  * Windows that follow one another without a pause: a start overtakes the stop
  * before it, whose work in flight nobody waits for then.  Such a window is
  * settled by the flushes of the next: when CUPTI has no buffer from before its

@@ -656,6 +656,22 @@ def test_capture(server, tmp_path, gputrace, name):
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
+def test_captures_of_a_busy_program(tmp_path, gputrace):
+    """Threads that never rest: CUPTI has a buffer at any time, and a stop
+    waits for those of its window alone, forcing nothing."""
+    busy = ["--seconds", 600, "--threads", 12, "--kernels", 2,
+            "--kernel-us", 2000, "--sync-ms", 1]
+    with Server(tmp_path, *busy) as server:
+        server.client().close()
+        for number in range(4):
+            path = tmp_path / ("%d.json" % number)
+            done = gputrace("capture", server.pid, "-d", "100ms", "-o", path)
+            assert done.status == 0, done.err
+            trace = check(path)
+            assert trace.slices("kernel")
+            assert "unfinished GPU work" not in trace.losses()
+
+
 def test_capture_into_a_link(server, tmp_path, gputrace):
     """The file that it names is written, the link stays."""
     (tmp_path / "there").mkdir()

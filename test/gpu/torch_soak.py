@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Minutes of PyTorch under the library: eager steps, a graph, threads.
+"""Minutes of PyTorch under the library: eager steps, a graph, streams.
 
     torch_soak.py [--seconds S]
 
-To be run with the library preloaded.  Says the steps, and how much memory grew
+To be run with the library preloaded.  No threads that come and go: PyTorch
+2.11 itself grows by 4.8 MB for each three of them (RESULTS.md).  Says the steps, and how much memory grew
 from a tenth of the time on, of the process and as PyTorch counts the GPU's.
 """
 import argparse
@@ -23,7 +24,7 @@ def main():
     begin, steps, samples = time.monotonic(), 0, []
     with torch.inference_mode():
         model = make_model(24)
-        modes = [MODES[name](model) for name in ("eager", "graph", "threads")]
+        modes = [MODES[name](model) for name in ("eager", "graph", "streams")]
         for mode in modes:
             mode.prefill()
         while time.monotonic() - begin < options.seconds:
