@@ -23,6 +23,7 @@ O=${O:-build}
 OUT=${OUT:-$(mktemp -d)}
 PYTHON=${PYTHON:-python3}
 JUDGE=${GPUTRACE_JUDGE:-../shared/tools}/check_trace.py
+unset GPUTRACE_JUDGE    # no setting of the library's
 LAST_START=${LAST_START:-500}
 GROUPS_ASKED=${*:-machine conformance host bench torch profiler overhead hta}
 HERE=test/gpu
@@ -359,9 +360,9 @@ LIBRARY=$(cd "$O" && pwd)/libgputrace.so
 for group in $GROUPS_ASKED; do
 	"group_$group"
 done
-if [ -n "${KEEP:-}" ]; then
-	tar -czf "$OUT/traces.tgz" -C "$WORK" $(cd "$WORK" &&
-		ls -d torch_*/ decode_*/ textbook/ 2>/dev/null)
+kept=$(cd "$WORK" && ls -d torch_*/ decode_*/ textbook/ 2>/dev/null)
+if [ -n "${KEEP:-}" ] && [ -n "$kept" ]; then
+	tar -czf "$OUT/traces.tgz" -C "$WORK" $kept
 fi
 cp "$WORK"/*.log "$OUT" 2>/dev/null
 tar -czf "$OUT/logs.tgz" -C "$OUT" $(cd "$OUT" && ls ./*.log) &&
