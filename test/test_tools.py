@@ -7,6 +7,7 @@ json and exact fractions.
 import bisect
 import collections
 import csv
+import fcntl
 import gzip
 import io
 import json
@@ -723,8 +724,11 @@ def test_record_programs(gputrace):
 
 @pytest.fixture
 def serve(tmp_path):
-    """Starts `gputrace open`; ends it after the test."""
+    """Starts `gputrace open`; ends it after the test.  One test at a time:
+    there is one port."""
     started = []
+    turn = open("/tmp/gputrace-test-port-9001", "w", encoding="ascii")
+    fcntl.flock(turn, fcntl.LOCK_EX)
 
     def start(*args):
         server = subprocess.Popen(
@@ -745,6 +749,7 @@ def serve(tmp_path):
     for server in started:
         server.kill()
         server.communicate()
+    turn.close()
 
 
 def fetch(url, method="GET", origin="https://ui.perfetto.dev"):
@@ -798,13 +803,23 @@ def test_open_busy_port(serve, gputrace, real_trace):
     assert "9001" in done.err and "busy" in done.err
 
 
-def test_open_once(serve, real_trace):
-    server, link = serve("--once", real_trace)
+def test_open_ends_behind_the_fetch(serve, real_trace):
+    server, link = serve(real_trace)
     with fetch(link.split("url=")[1].strip()) as answer:
         answer.read()
     start = time.monotonic()
     assert server.wait(20) == 0
     assert time.monotonic() - start > 1     # a second fetch would have worked
+
+
+def test_open_keep(serve, real_trace):
+    server, link = serve("--keep", real_trace)
+    with fetch(link.split("url=")[1].strip()) as answer:
+        answer.read()
+    time.sleep(4)
+    assert server.poll() is None
+    server.terminate()
+    assert server.wait(10) == 0
 
 
 def test_open_what_is_no_file(gputrace, tmp_path):

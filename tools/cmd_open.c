@@ -27,12 +27,12 @@
 enum {
 	PORT = 9001,            /* the only one that the page's policy allows */
 	MAX_CHILDREN = 16,
-	GRACE_MS = 3000,        /* after the file was fetched, with --once */
+	GRACE_MS = 3000,        /* after the file was fetched */
 	SENT_FILE = 10,         /* exit status of a child */
 };
 
 static const struct option_spec specs[] = {
-	{ "once", '1', NULL, "end when the file has been fetched" },
+	{ "keep", 'k', NULL, "go on when the file has been fetched" },
 };
 
 static volatile sig_atomic_t stopped;
@@ -105,12 +105,12 @@ static int reap(int *nr_children)
 	return sent;
 }
 
-static int serve(int listener, const struct http_file *file, bool once)
+static int serve(int listener, const struct http_file *file, bool keep)
 {
 	struct pollfd poll_fd = { .fd = listener, .events = POLLIN };
 	int nr_children = 0, sent = 0, idle_ms = 0, fd;
 
-	while (!stopped && !(once && sent && idle_ms >= GRACE_MS)) {
+	while (!stopped && (keep || !sent || idle_ms < GRACE_MS)) {
 		bool ready = poll(&poll_fd, nr_children < MAX_CHILDREN,
 				  100) > 0;
 
@@ -135,7 +135,7 @@ static bool make_name(const char *path, char *name, size_t size)
 	return http_quote(base ? base + 1 : path, name, size);
 }
 
-static int open_and_serve(const char *path, bool once)
+static int open_and_serve(const char *path, bool keep)
 {
 	struct sigaction action = { .sa_handler = on_signal };
 	struct http_file file = { .path = path };
@@ -161,7 +161,7 @@ static int open_and_serve(const char *path, bool once)
 	sigaction(SIGTERM, &action, NULL);
 	signal(SIGPIPE, SIG_IGN);
 	print_link(path, file.name);
-	return serve(fd, &file, once);
+	return serve(fd, &file, keep);
 }
 
 int cmd_open(int argc, char **argv)
@@ -174,15 +174,15 @@ int cmd_open(int argc, char **argv)
 		.specs = specs, .nr = sizeof(specs) / sizeof(*specs),
 		.argc = argc, .argv = argv,
 	};
-	bool once = false;
+	bool keep = false;
 	int option, status;
 
 	while ((option = options_next(&o)) >= 0)
-		once = true;
+		keep = true;
 	status = options_status(&o, option, "FILE");
 	if (status >= 0)
 		return status;
 	if (o.nr_operands != 1)
 		return options_usage(&o, "one FILE, please");
-	return open_and_serve(argv[1], once);
+	return open_and_serve(argv[1], keep);
 }
