@@ -449,8 +449,6 @@ void cupti_stop(void)
 	guard_take(&control, &before);
 	if (atomic_load(&is_on) && atomic_load(&request) == NOTHING) {
 		window_close();
-		if (atomic_load(&place) == HERE)
-			cupti_kinds_disable_api();
 		pause_end();
 		atomic_store(&request, STOP);
 	}

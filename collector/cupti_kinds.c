@@ -200,12 +200,6 @@ int cupti_kinds_enable(void)
 	return 0;
 }
 
-void cupti_kinds_disable_api(void)
-{
-	if (selected[BY_API])
-		disable_of(BY_API);
-}
-
 void cupti_kinds_disable(void)
 {
 	for (size_t i = NR_KINDS; i-- > 0; )
