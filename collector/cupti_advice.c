@@ -113,7 +113,8 @@ struct subscriber_parameters {
 	size_t holder_size;
 };
 
-/* CUPTI names whoever has subscribed only to one who tries to. */
+/* CUPTI names whoever has subscribed only to one who tries to: "Nsight
+ * Compute", or "<not provided>" for compute-sanitizer. */
 static bool is_held_by(char *text, size_t size)
 {
 	char holder[128] = "";
@@ -133,7 +134,7 @@ static bool is_held_by(char *text, size_t size)
 			*at = '?';
 	snprintf(text, size, "%s uses CUPTI in this process, which has room "
 		 "for one: run without it", holder);
-	return holder[0];
+	return holder[0] && holder[0] != '<';
 }
 
 void cupti_advice(CUptiResult reason, char *text, size_t size)

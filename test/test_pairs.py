@@ -87,6 +87,13 @@ def test_the_holder_is_named(tmp_path, start):
     assert "\x1b" not in done.err
 
 
+def test_a_holder_without_a_name(tmp_path):
+    """As compute-sanitizer (2025.3, seen on an H200)."""
+    line = advice(tmp_path, SIM_SUBSCRIBER="<not provided>")
+    says(line, "(39)", "compute-sanitizer", "run without it")
+    assert "<" not in line
+
+
 def test_the_holder_is_not_told_before_13_0(tmp_path):
     line = advice(tmp_path, SIM_SUBSCRIBER="Some Tool", SIM_CUPTI_VERSION=26)
     says(line, "(39)", "nsys", "run without it")

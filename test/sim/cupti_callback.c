@@ -108,8 +108,8 @@ SIM_SINCE(130000, cuptiSubscribe_v2, (CUpti_SubscriberHandle *out,
 	const char *holder = getenv("SIM_SUBSCRIBER");
 
 	if (holder && p && p->oldSubscriberName && p->oldSubscriberSize)
-		snprintf(p->oldSubscriberName, p->oldSubscriberSize,
-			 "libcupti: %s", holder);
+		snprintf(p->oldSubscriberName, p->oldSubscriberSize, "%s",
+			 holder);
 	return cuptiSubscribe(out, f, data);
 }
 
