@@ -277,6 +277,24 @@ def projected(ranges, launches):
     return found
 
 
+def nesting(ranges):
+    """[level, children] of each range, by who lies around whom."""
+    order = sorted(ranges, key=lambda r: (r[0], -r[1], r[2]))
+    found = [[r, 0, 0] for r in order]
+    for i, (start, end, _) in enumerate(order):
+        around = [j for j in range(i)
+                  if order[j][0] <= start and order[j][1] >= end]
+        found[i][1] = len(around)
+        if around:
+            found[around[-1]][2] += 1
+    return found
+
+
+def hundredths(numbers):
+    mean = Fraction(sum(numbers), len(numbers))
+    return "%.2f" % (Decimal(int(mean * 100 + Fraction(1, 2))) / 100)
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_ranges(gputrace, tmp_path, seed):
     """Nested, equal, empty and crossing ranges, and work launched in them."""
@@ -315,7 +333,15 @@ def test_ranges(gputrace, tmp_path, seed):
     for row in got["nvtx_gpu"]:
         times = [1000 * t for t, _ in projections[row["name"]]]
         assert stats(times).items() <= row.items()
-        assert row["gpu_ops"] == sum(n for _, n in projections[row["name"]])
+        ops = [n for _, n in projections[row["name"]]]
+        assert row["gpu_ops"] == sum(ops)
+        with_work = [(level, children) for (start, end, name), level, children
+                     in nesting(ranges) if name == row["name"] and
+                     any(start <= at <= end for at, *_ in launches)]
+        for key, numbers in (("avg_gpu_ops", ops),
+                             ("avg_level", [w[0] for w in with_work]),
+                             ("avg_children", [w[1] for w in with_work])):
+            assert "%.2f" % row[key] == hundredths(numbers), key
 
 
 def test_ranges_that_only_the_tracer_could_place(gputrace, tmp_path):

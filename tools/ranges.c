@@ -181,16 +181,17 @@ static size_t first_launch(const struct launch *launch, size_t nr,
 	return lo;
 }
 
-static void project(struct report *r, const struct range *range,
-		    struct span span, size_t nr)
+static struct group *project(struct report *r, const struct range *range,
+			     struct span span, size_t nr)
 {
 	struct group *g = range_group(r, &r->projected, range);
 
 	if (!g)
-		return;
+		return NULL;
 	report_group_add(r, g, span.end - span.start);
 	report_sum(&g->range_ns, range->end - range->start);
 	g->gpu_ops += nr;
+	return g;
 }
 
 /* A kernel counts in each range around its launch. */
@@ -221,26 +222,57 @@ static void add_kernels(struct report *r, size_t i, const struct launch *at,
 enum { DEEP = 64 };
 
 struct depth {
-	int64_t end[DEEP];
+	struct outer {
+		int64_t end;
+		size_t group;   /* in report.projected, SIZE_MAX: not there */
+	} open[DEEP];
 	size_t nr;
 	uint32_t lane;
 };
 
-static bool enter(struct depth *d, const struct range *range)
+/* Closes what ended before the range.  Returns how many are around it;
+ * *parent is the innermost of them, or DEEP. */
+static size_t pass_to(struct depth *d, const struct range *range,
+		      size_t *parent)
 {
-	size_t nr = 0;
+	size_t nr = 0, around = 0;
 
 	if (d->lane != range->lane)
 		d->nr = 0;
 	d->lane = range->lane;
-	for (size_t i = 0; i < d->nr; i++)
-		if (d->end[i] >= range->start)
-			d->end[nr++] = d->end[i];
+	*parent = DEEP;
+	for (size_t i = 0; i < d->nr; i++) {
+		if (d->open[i].end < range->start)
+			continue;
+		if (d->open[i].end >= range->end) {
+			around++;
+			*parent = nr;
+		}
+		d->open[nr++] = d->open[i];
+	}
 	d->nr = nr;
-	if (nr == DEEP)
-		return false;
-	d->end[d->nr++] = range->end;
-	return true;
+	return around;
+}
+
+/* The range with its `nr` launches, and as a child of what is around it. */
+static void look_into_one(struct report *r, struct depth *d, size_t i,
+			  const struct span *span, const struct launch *launch,
+			  size_t nr)
+{
+	const struct range *range = &r->range[i];
+	size_t parent, level = pass_to(d, range, &parent);
+	struct group *g = nr ? project(r, range, *span, nr) : NULL;
+
+	if (g)
+		g->levels += level;
+	if (parent < DEEP && d->open[parent].group != SIZE_MAX)
+		r->projected.group[d->open[parent].group].children++;
+	if (d->nr == DEEP)
+		return;
+	d->open[d->nr++] = (struct outer){
+		range->end, g ? (size_t)(g - r->projected.group) : SIZE_MAX,
+	};
+	add_kernels(r, i, launch, nr);
 }
 
 static void look_into(struct report *r, const struct launch *launch,
@@ -254,13 +286,11 @@ static void look_into(struct report *r, const struct launch *launch,
 					 range->start);
 		size_t hi = first_launch(launch, nr, range->lane,
 					 range->end + 1);
-		bool near = enter(&depth, range);
+		struct span span = lo < hi ? ask_tree(tree, nr, lo, hi) :
+			nothing;
 
-		if (lo >= hi)
-			continue;
-		project(r, range, ask_tree(tree, nr, lo, hi), hi - lo);
-		if (near)
-			add_kernels(r, i, launch + lo, hi - lo);
+		look_into_one(r, &depth, i, &span, launch + lo,
+			      lo < hi ? hi - lo : 0);
 	}
 }
 

@@ -48,7 +48,9 @@ struct group {
 	struct stats_set values;        /* of SET_TIME, until they are closed */
 	int64_t self_ns;        /* ranges: while innermost */
 	int64_t range_ns;       /* projections: of the ranges themselves */
-	int64_t gpu_ops;        /* projections: operations inside */
+	int64_t gpu_ops;        /* projections: operations inside, */
+	int64_t levels;         /* ranges around each, ranges directly in it: */
+	int64_t children;       /* sums over the projections */
 	size_t instances;       /* range_kernels: ranges with that kernel */
 	size_t last;            /* ... the last one, plus 1 */
 };

@@ -121,6 +121,15 @@ static const char *shape_text(struct report *r, const struct group *g,
 	return id == INTERN_NONE ? "" : intern_get(&r->names, id);
 }
 
+/* In hundredths, a half rounded up. */
+static int64_t mean(int64_t sum, const struct group *g)
+{
+	__int128 nr = g->stats[SET_TIME].count, mean;
+
+	mean = nr ? ((__int128)200 * sum + nr) / (2 * nr) : 0;
+	return mean < INT64_MAX ? (int64_t)mean : INT64_MAX;
+}
+
 static union cell fill_cell(struct report *r, const struct report_column *c,
 			    const struct row *row, int64_t total)
 {
@@ -135,6 +144,12 @@ static union cell fill_cell(struct report *r, const struct report_column *c,
 		return NUMBER(g->range_ns);
 	case CELL_OF_OPS:
 		return NUMBER(g->gpu_ops);
+	case CELL_OF_AVG_OPS:
+		return NUMBER(mean(g->gpu_ops, g));
+	case CELL_OF_AVG_LEVEL:
+		return NUMBER(mean(g->levels, g));
+	case CELL_OF_AVG_CHILDREN:
+		return NUMBER(mean(g->children, g));
 	case CELL_OF_INSTANCES:
 		return NUMBER(g->instances);
 	case CELL_OF_DEVICE:

@@ -77,6 +77,9 @@ static const struct report_column projected_columns[] = {
 	PART("Proj ", "", TIME),
 	C("Total Range Time (ns)", "range_ns", NS, BOTH, RANGE_NS, TIME),
 	C("Total GPU Ops", "gpu_ops", COUNT, BOTH, OPS, TIME),
+	C("Avg GPU Ops", "avg_gpu_ops", MEAN, BOTH, AVG_OPS, TIME),
+	C("Avg Range Lvl", "avg_level", MEAN, BOTH, AVG_LEVEL, TIME),
+	C("Avg Num Child", "avg_children", MEAN, BOTH, AVG_CHILDREN, TIME),
 	STYLE, PLACE, NAME("Range"),
 };
 

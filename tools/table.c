@@ -54,6 +54,8 @@ static void format_number(char *to, size_t size, enum table_format format,
 	} else if (kind == CELL_SHARE) {
 		n = (n + 500) / 1000;
 		snprintf(to, size, "%" PRId64 ".%" PRId64, n / 10, n % 10);
+	} else if (kind == CELL_MEAN) {
+		snprintf(to, size, "%" PRId64 ".%02" PRId64, n / 100, n % 100);
 	} else if (kind == CELL_BYTES && format != FORMAT_JSON) {
 		n = n / 1000 + (n % 1000 >= 500);
 		len = format == FORMAT_TABLE ?

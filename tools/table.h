@@ -27,6 +27,7 @@ enum cell_kind {
 	CELL_COUNT,
 	CELL_NS,
 	CELL_SHARE,     /* millionths; "(%)" in text, a fraction in JSON */
+	CELL_MEAN,      /* hundredths of what is counted */
 	CELL_BYTES,     /* MB (10^6) in text, bytes in JSON */
 };
 enum { CELL_SHARE_ONE = 1000000 };
