@@ -438,9 +438,9 @@ def test_fail_over(gputrace, tmp_path):
         assert ("GPU busy time is" in done.err) == bool(status)
         assert ("step time is" in done.err) == bool(status)
         assert done.out
-    assert gputrace("diff", "-o", "5%", slow, first).status == 0
+    assert gputrace("diff", "-x", "5%", slow, first).status == 0
     for bad in ("", "x", "-1", "5%%", "1.2.3", ".", "%"):
-        assert gputrace("diff", "-o", bad, first, slow).status == 2
+        assert gputrace("diff", "-x", bad, first, slow).status == 2
 
 
 def test_too_few_steps_for_a_test(gputrace, tmp_path):
@@ -449,11 +449,11 @@ def test_too_few_steps_for_a_test(gputrace, tmp_path):
     b = program(tmp_path / "b.json", 2, steps=4, slow={"norm": 1.5})
     c = program(tmp_path / "c.json", 3, steps=4, held=0.5,
                 slow={"norm": 1.005})
-    done = gputrace("diff", "-o", "5%", a, b)
+    done = gputrace("diff", "-x", "5%", a, b)
     assert done.status == 1 and "fewer than 6 steps" in done.out
     assert {r["state"] for r in diff(gputrace, a, b)["metrics"]} == \
         {"untested"}
-    assert gputrace("diff", "-o", "5%", a, c).status == 0
+    assert gputrace("diff", "-x", "5%", a, c).status == 0
     # names are tested by their single operations
     assert "norm" in significant(diff(gputrace, a, b))
     got = rows(diff(gputrace, a, b), "kernels")["norm"]
@@ -472,7 +472,7 @@ def test_without_steps(gputrace, tmp_path):
 
     a = kernels(tmp_path / "a.json", 1, 1)
     b = kernels(tmp_path / "b.json", 2, 1.1)
-    done = gputrace("diff", "-o", "5%", a, b)
+    done = gputrace("diff", "-x", "5%", a, b)
     assert done.status == 1 and "wall time is" in done.err
     got = diff(gputrace, a, b)
     assert [s["source"] for s in got["sides"]] == ["none: the whole file"] * 2
@@ -481,7 +481,7 @@ def test_without_steps(gputrace, tmp_path):
     assert [s["wall_ns"] for s in got["sides"]] == spans
     assert rows(got, "metrics")["step time"]["b_ns"] == spans[1]
     assert sorted(significant(got)) == list("abcdefgh")
-    assert gputrace("diff", "-o", "5%", a, a).status == 0
+    assert gputrace("diff", "-x", "5%", a, a).status == 0
 
 
 def test_added_and_removed(gputrace, tmp_path):
@@ -561,7 +561,7 @@ def test_formats(gputrace, tmp_path):
 
 def test_real_traces(gputrace, real_trace):
     """A trace is equal to itself; totals are those of report."""
-    got = diff(gputrace, real_trace, real_trace, "-o", "0%")
+    got = diff(gputrace, real_trace, real_trace, "-x", "0%")
     assert significant(got) == [] and got["differences"] == []
     table = json.loads(gputrace("report", "-f", "json", real_trace).out)
     for name in ("kernels", "copies", "api", "nvtx"):

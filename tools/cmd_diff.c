@@ -16,7 +16,7 @@ enum { OPT_FORMAT, OPT_STEP, OPT_FAIL, OPT_MIN, OPT_TOP, OPT_ALL, OPT_WIDE,
 static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
 	{ "step", 's', "NAME", "the NVTX range that is a step" },
-	{ "fail-over", 'o', "PERCENT", "status 1 if the step time (else the "
+	{ "fail-over", 'x', "PERCENT", "status 1 if the step time (else the "
 		"wall time) or\nthe GPU's busy time grew by more" },
 	{ "min-change", 'm', "PERCENT", "what is less is no change "
 		"(default: 2%)" },
