@@ -29,8 +29,7 @@
 #include "collector/watch.h"
 #include "collector/window.h"
 
-/* A stop waits so long for work in flight to end. */
-#define STOP_WAIT_NS 1000000000u
+#define STOP_WAIT_NS 1000000000u        /* for work in flight to end */
 
 /*
  * With a kernel in flight a plain flush returns nothing of the thread that
@@ -40,18 +39,14 @@
  */
 #define FORCE_AFTER_NS 5000000000u
 
-/* While waiting for buffers: how often to look. */
-#define LOOK_NS 2000000u
-
+#define LOOK_NS 2000000u                /* between two looks for buffers */
 #define ADJUST_NS 1000000000u
 
 /* Another client that wants CUPTI waits so long for our work in flight, and
  * so long in all for the flush thread, which the driver may hold up. */
 #define ASIDE_FLUSH_NS 50000000u
 #define ASIDE_WAIT_NS 300000000u
-
-/* While another client has CUPTI: how often to see whether it has it still. */
-#define ASIDE_LOOK_NS 200000000u
+#define ASIDE_LOOK_NS 200000000u        /* to see whether it has it still */
 
 enum request { NOTHING, STOP, FINISH };
 
@@ -252,25 +247,32 @@ static bool end_stop(void)
 	return atomic_compare_exchange_strong(&request, &stop, NOTHING);
 }
 
-/* The second half of cupti_stop(): unless a new start came in between. */
+/* No start in between, with a stop of its own, whose window is not fetched. */
+static bool is_same_stop(uint32_t epoch)
+{
+	return atomic_load(&request) == STOP && window_epoch() == epoch;
+}
+
+/* The second half of cupti_stop(). */
 static void complete_stop(void)
 {
 	uint64_t until_ns = clock_now_ns() + STOP_WAIT_NS;
+	uint32_t epoch = window_epoch();
 	sigset_t before;
 
 	while (atomic_load(&place) == HERE) {
 		cupti_buffers_flush(0);
 		wait_for_buffers(clock_now_ns() + LOOK_NS);
 		if (settle_is_fetched() || clock_now_ns() >= until_ns ||
-		    atomic_load(&request) != STOP)
+		    !is_same_stop(epoch))
 			break;
 	}
 	/* Outside the lock: it may hang as the GPU does, a start must not. */
-	if (!settle_is_fetched() && atomic_load(&request) == STOP &&
+	if (!settle_is_fetched() && is_same_stop(epoch) &&
 	    atomic_load(&place) == HERE)
 		flush_forced(50 * LOOK_NS);
 	guard_take(&control, &before);
-	if (atomic_load(&request) == STOP) {
+	if (is_same_stop(epoch)) {
 		if (atomic_load(&place) != ASIDE) {
 			cupti_kinds_disable();
 			cupti_buffers_put_back();
