@@ -416,6 +416,21 @@ def test_usage(gputrace, tmp_path, args, said):
     assert not (tmp_path / "out.html").exists()
 
 
+@pytest.mark.parametrize("head", [b"", b"\n  ", b"\r\n\t", b"\xef\xbb\xbf",
+                                  b"\xef\xbb\xbf\n"])
+def test_no_trace_is_replaced(gputrace, tmp_path, head):
+    """`--html *.json`, by mistake: also where the profiler of PyTorch (white
+    space first) or an editor (a byte order mark) wrote it."""
+    first, second = tmp_path / "a.json", tmp_path / "b.json"
+    for path in (first, second):
+        path.write_bytes(head + b'{"traceEvents": []}')
+    for args in (["report", "--html", first, second],
+                 ["diff", "--html", first, second, second]):
+        done = gputrace(*args)
+        assert done.status == 2 and "is a trace" in done.err, args
+    assert first.read_bytes() == second.read_bytes()
+
+
 def test_output_cannot_be(gputrace, tmp_path):
     for out, said in [(tmp_path, "not a file"),
                       (tmp_path / "no" / "page.html", "No such file"),

@@ -128,19 +128,23 @@ int html_complain(const char *path, int err)
 			"file" : strerror(-err));
 }
 
-/* By its first bytes: JSON, or gzip. */
+/* By its first bytes: JSON, behind a byte order mark and white space as the
+ * PyTorch profiler writes it, or gzip. */
 static bool is_trace(const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-	unsigned char head[2] = { 0 };
+	char head[256] = "", *at = head;
 	ssize_t n;
 
 	if (fd < 0)
 		return false;
-	n = read(fd, head, sizeof(head));
+	n = read(fd, head, sizeof(head) - 1);
 	close(fd);
-	return n > 0 && (*head == '{' || *head == '[' ||
-			 (*head == 0x1f && head[1] == 0x8b));
+	if (n > 0 && !strncmp(at, "\xef\xbb\xbf", 3))
+		at += 3;
+	at += strspn(at, " \t\r\n");
+	return n > 0 && (*at == '{' || *at == '[' ||
+			 !strncmp(head, "\x1f\x8b", 2));
 }
 
 bool html_replaces(const char *path, char **files)
