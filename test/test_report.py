@@ -7,10 +7,12 @@ and integers.
 import collections
 import random
 import re
+import resource
 
 import pytest
 from test_tools import (GPU_WORK, TABLES, expected_summary, load, ns, report,
                         slice_of, slices, stats, union, write)
+from tracing import SANITIZED
 
 
 def span(e):
@@ -388,3 +390,34 @@ def test_memory(gputrace, tmp_path, window):
             "free_count", "free_bytes")
     assert {(int(r["pid"]), r["name"]): [r[k] for k in keys] for r in got} \
         == want and len(got) == 6
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="its shadow is beyond any bound")
+def test_more_than_fits_in_memory(gputrace, tmp_path):
+    """Arrays beyond the bound lie in files: 25 MB of them in a process that
+    may have 12 MB of memory of its own, and the same answer to the digit."""
+    events = []
+    for i in range(150000):
+        events += [slice_of("cuda_runtime", "cudaLaunchKernel", 10 * i, 1,
+                            correlation=i + 1),
+                   slice_of("kernel", "k%d" % (i % 5), 10 * i + 2, i % 7,
+                            tid=9, device=0, stream=7, correlation=i + 1)]
+    path = write(tmp_path / "t.json", events)
+    want = gputrace("report", "--format", "json", path)
+    assert want.status == 0, want.err
+
+    def poor(**env):
+        return gputrace("report", "--format", "json", path, env=env,
+                        preexec_fn=lambda: resource.setrlimit(
+                            resource.RLIMIT_DATA, (12 << 20, 12 << 20)))
+
+    assert poor().status != 0
+    got = poor(GPUREPORT_MEMORY="1M", TMPDIR=str(tmp_path))
+    assert (got.status, got.err) == (0, "")
+    assert got.out == want.out
+    assert [p.name for p in tmp_path.iterdir()] == ["t.json"]
+    got = gputrace("report", "--format", "json", path,
+                   env=dict(GPUREPORT_MEMORY="1M",
+                            TMPDIR=str(tmp_path / "no such folder")))
+    assert got.status == 0 and got.out == want.out
+    assert got.err.count("\n") == 1 and "no such folder" in got.err

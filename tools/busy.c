@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "tools/big.h"
 #include "tools/report.h"
 
 /*
@@ -140,8 +141,8 @@ static void add_call_times(struct report *r, const struct call **sorted)
 
 static void sort_calls(struct report *r)
 {
-	const struct call **sorted = malloc((r->nr_calls + 1) *
-					    sizeof(*sorted));
+	const struct call **sorted = big_alloc((r->nr_calls + 1) *
+					       sizeof(*sorted));
 	bool in_order = true;
 
 	if (!sorted) {
@@ -157,7 +158,7 @@ static void sort_calls(struct report *r)
 		qsort(sorted, r->nr_calls, sizeof(*sorted),
 		      by_call_lane_and_start);
 	add_call_times(r, sorted);
-	free(sorted);
+	big_free(sorted);
 }
 
 void report_busy(struct report *r)

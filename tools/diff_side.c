@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/diff.h"
 #include "tools/stats.h"
 
@@ -164,8 +165,8 @@ static bool find_stretches(const struct diff_side *s, struct stretches *out)
 	const struct model_work *w = s->m.work;
 	int64_t until = INT64_MIN;
 
-	out->start = malloc((s->m.nr_work + 1) * sizeof(*out->start));
-	out->end = malloc((s->m.nr_work + 1) * sizeof(*out->end));
+	out->start = big_alloc((s->m.nr_work + 1) * sizeof(*out->start));
+	out->end = big_alloc((s->m.nr_work + 1) * sizeof(*out->end));
 	if (!out->start || !out->end)
 		return false;
 	for (size_t i = 0; i < s->m.nr_work; i++) {
@@ -206,8 +207,8 @@ static bool find_idle(const struct diff_side *s, int64_t *idle)
 			(busy_up_to(&busy, step->end) - before);
 		idle[i] = all > INT64_MAX ? INT64_MAX : (int64_t)all;
 	}
-	free(busy.start);
-	free(busy.end);
+	big_free(busy.start);
+	big_free(busy.end);
 	return found;
 }
 

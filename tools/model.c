@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/jsonval.h"
 
 _Static_assert(sizeof(struct model_work) <= 48, "one event, 48 bytes");
@@ -26,9 +27,9 @@ void model_fini(struct model *m)
 	pairs_fini(&m->processes);
 	pairs_fini(&m->lanes);
 	intern_fini(&m->names);
-	free(m->work);
-	free(m->call);
-	free(m->range);
+	big_free(m->work);
+	big_free(m->call);
+	big_free(m->range);
 	free(m->stream);
 	free(m->device);
 	free(m->lane);
@@ -201,7 +202,7 @@ static void add_work(struct model *m, const struct trace_event *ev,
 	uint32_t stream = event_stream(m, ev, device);
 	int64_t bytes = int_arg(ev, ARG_BYTES, ARG_IN_BYTES, 0);
 
-	if (m->no_memory || !VEC_ROOM(m->work, m->nr_work, m->cap_work)) {
+	if (m->no_memory || !BIG_ROOM(m->work, m->nr_work, m->cap_work)) {
 		m->no_memory = true;
 		return;
 	}
@@ -244,7 +245,7 @@ static void add_call(struct model *m, const struct trace_event *ev,
 	enum call_kind kind = call_kind(text);
 	uint32_t lane = event_lane(m, ev);
 
-	if (m->no_memory || !VEC_ROOM(m->call, m->nr_calls, m->cap_calls)) {
+	if (m->no_memory || !BIG_ROOM(m->call, m->nr_calls, m->cap_calls)) {
 		m->no_memory = true;
 		return;
 	}
@@ -262,7 +263,7 @@ static void add_range(struct model *m, const struct trace_event *ev,
 {
 	uint32_t lane = event_lane(m, ev);
 
-	if (m->no_memory || !VEC_ROOM(m->range, m->nr_ranges, m->cap_ranges)) {
+	if (m->no_memory || !BIG_ROOM(m->range, m->nr_ranges, m->cap_ranges)) {
 		m->no_memory = true;
 		return;
 	}

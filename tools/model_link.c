@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "tools/big.h"
 #include "tools/model.h"
 
 /* The second step of a model: order, and the links between what was launched
@@ -82,7 +83,7 @@ static int call_index_order(const void *a, const void *b, void *arg)
  * order already. */
 static uint32_t *index_calls(struct model *m, size_t *nr)
 {
-	uint32_t *index = malloc((m->nr_calls + 1) * sizeof(*index));
+	uint32_t *index = big_alloc((m->nr_calls + 1) * sizeof(*index));
 	bool is_sorted = true;
 
 	*nr = 0;
@@ -142,7 +143,7 @@ static void link_work(struct model *m)
 		    w->start < m->work[c->work].start)
 			c->work = i;
 	}
-	free(index);
+	big_free(index);
 }
 
 static void find_parts(struct model *m)

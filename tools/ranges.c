@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/report.h"
 
 /*
@@ -91,7 +92,7 @@ static void add_self_times(struct report *r)
 {
 	struct open_ranges open = { .clock = INT64_MIN };
 
-	open.range = malloc((r->nr_ranges + 1) * sizeof(*open.range));
+	open.range = big_alloc((r->nr_ranges + 1) * sizeof(*open.range));
 	if (!open.range) {
 		r->no_memory = true;
 		return;
@@ -107,7 +108,7 @@ static void add_self_times(struct report *r)
 		open.range[open.nr++] = range;
 	}
 	pass_time(r, &open, INT64_MAX);
-	free(open.range);
+	big_free(open.range);
 }
 
 static size_t collect_launches(struct report *r, struct launch *launch)
@@ -296,8 +297,9 @@ static void look_into(struct report *r, const struct launch *launch,
 
 static void add_projections(struct report *r)
 {
-	struct launch *launch = calloc(r->nr_work + 1, sizeof(*launch));
-	struct span *tree = calloc(2 * r->nr_work + 2, sizeof(*tree));
+	struct launch *launch = big_alloc((r->nr_work + 1) *
+					  sizeof(*launch));
+	struct span *tree = big_alloc((2 * r->nr_work + 2) * sizeof(*tree));
 	size_t nr;
 
 	if (!launch || !tree) {
@@ -308,8 +310,8 @@ static void add_projections(struct report *r)
 	build_tree(tree, launch, nr);
 	look_into(r, launch, tree, nr);
 out:
-	free(tree);
-	free(launch);
+	big_free(tree);
+	big_free(launch);
 }
 
 /* By name: whether a projection was found, and the time of the ranges. */

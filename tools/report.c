@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/jsonval.h"
 
 void report_init(struct report *r)
@@ -46,7 +47,7 @@ void report_fini(struct report *r)
 	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
 		pairs_fini(pairs[i]);
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
-		free(arrays[i]);
+		big_free(arrays[i]);
 	intern_fini(&r->names);
 }
 
@@ -211,7 +212,7 @@ static uint32_t event_bytes(struct report *r, const struct trace_event *ev)
 		return UINT32_MAX;
 	if (bytes < 0)
 		return UINT32_MAX;
-	if (!VEC_ROOM(r->bytes, r->nr_bytes, r->cap_bytes)) {
+	if (!BIG_ROOM(r->bytes, r->nr_bytes, r->cap_bytes)) {
 		r->no_memory = true;
 		return UINT32_MAX;
 	}
@@ -254,7 +255,7 @@ static void add_work(struct report *r, const struct trace_event *ev,
 		detail = event_shape(r, ev);
 	}
 	if (stream == UINT32_MAX ||
-	    !VEC_ROOM(r->work, r->nr_work, r->cap_work)) {
+	    !BIG_ROOM(r->work, r->nr_work, r->cap_work)) {
 		r->no_memory = true;
 		return;
 	}
@@ -273,7 +274,7 @@ static void add_call(struct report *r, const struct trace_event *ev,
 	uint32_t lane = event_lane(r, ev);
 
 	if (lane == UINT32_MAX ||
-	    !VEC_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
+	    !BIG_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
 		r->no_memory = true;
 		return;
 	}
@@ -289,7 +290,7 @@ static void add_range(struct report *r, const struct trace_event *ev,
 	uint32_t lane = event_lane(r, ev);
 
 	if (lane == UINT32_MAX ||
-	    !VEC_ROOM(r->range, r->nr_ranges, r->cap_ranges)) {
+	    !BIG_ROOM(r->range, r->nr_ranges, r->cap_ranges)) {
 		r->no_memory = true;
 		return;
 	}
@@ -305,7 +306,7 @@ static void add_gpu_range(struct report *r, const struct trace_event *ev,
 	int64_t ops;
 
 	if (stream == UINT32_MAX ||
-	    !VEC_ROOM(r->gpu_range, r->nr_gpu_ranges, r->cap_gpu_ranges)) {
+	    !BIG_ROOM(r->gpu_range, r->nr_gpu_ranges, r->cap_gpu_ranges)) {
 		r->no_memory = true;
 		return;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdlib.h>
 
+#include "tools/big.h"
 #include "tools/report.h"
 
 /*
@@ -72,7 +73,7 @@ void report_graphs(struct report *r)
 
 	if (!r->graph_ids.nr)
 		return;
-	node = malloc((r->nr_work + 1) * sizeof(*node));
+	node = big_alloc((r->nr_work + 1) * sizeof(*node));
 	if (!node) {
 		r->no_memory = true;
 		return;
@@ -84,6 +85,6 @@ void report_graphs(struct report *r)
 			next++;
 		add_launch(r, node + i, next - i);
 	}
-	free(node);
+	big_free(node);
 	report_group_close(&r->graph_launches);
 }

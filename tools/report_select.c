@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/report.h"
 
 /*
@@ -132,7 +133,7 @@ static void find_stretches(struct report *r, const char *glob,
 	uint8_t *known = calloc(r->names.nr + 1, 1);
 	size_t nr = 0;
 
-	s->range = malloc((r->nr_ranges + 1) * sizeof(*s->range));
+	s->range = big_alloc((r->nr_ranges + 1) * sizeof(*s->range));
 	r->no_memory |= !known || !s->range;
 	for (size_t i = 0; !r->no_memory && i < r->nr_ranges; i++)
 		if (is_wanted(r, known, r->range[i].name, glob))
@@ -329,7 +330,7 @@ void report_select(struct report *r, const struct report_select *want)
 	}
 	if (want->range)
 		shrink_window(r);
-	free(s.range);
+	big_free(s.range);
 }
 
 void report_finish(struct report *r, const struct report_select *want)

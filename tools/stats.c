@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/vec.h"
+#include "tools/big.h"
 
 typedef unsigned __int128 u128;
 
 bool stats_add(struct stats_set *set, int64_t value)
 {
-	if (!VEC_ROOM(set->value, set->nr, set->cap))
+	if (!BIG_ROOM(set->value, set->nr, set->cap))
 		return false;
 	set->value[set->nr++] = value;
 	return true;
@@ -18,7 +18,7 @@ bool stats_add(struct stats_set *set, int64_t value)
 
 void stats_fini(struct stats_set *set)
 {
-	free(set->value);
+	big_free(set->value);
 	memset(set, 0, sizeof(*set));
 }
 

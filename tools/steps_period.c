@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/big.h"
 #include "tools/steps.h"
 
 /*
@@ -118,8 +119,8 @@ static size_t mismatches(const uint32_t *seq, size_t nr, size_t period,
 
 size_t steps_period(const uint32_t *seq, size_t nr)
 {
-	struct piece *piece = malloc((nr + 1) * sizeof(*piece));
-	uint32_t *distance = malloc((nr + 1) * sizeof(*distance));
+	struct piece *piece = big_alloc((nr + 1) * sizeof(*piece));
+	uint32_t *distance = big_alloc((nr + 1) * sizeof(*distance));
 	size_t period[NR_PIECES] = { 0 }, bad[NR_PIECES], best = SIZE_MAX;
 	size_t found = 0, most;
 
@@ -148,8 +149,8 @@ size_t steps_period(const uint32_t *seq, size_t nr)
 	if (found == 1)         /* one kernel over and over says nothing */
 		found = 0;
 out:
-	free(piece);
-	free(distance);
+	big_free(piece);
+	big_free(distance);
 	return found;
 }
 
@@ -301,8 +302,8 @@ int steps_from_kernels(const struct model *m, struct steps *s)
 
 	if (stream == MODEL_NONE)
 		return 0;
-	name = malloc(m->nr_work * sizeof(*name));
-	at = malloc(m->nr_work * sizeof(*at));
+	name = big_alloc(m->nr_work * sizeof(*name));
+	at = big_alloc(m->nr_work * sizeof(*at));
 	if (!name || !at)
 		goto out;
 	nr = collect(m, stream, name, at);
@@ -316,7 +317,7 @@ int steps_from_kernels(const struct model *m, struct steps *s)
 		s->stream = stream;
 	}
 out:
-	free(name);
-	free(at);
+	big_free(name);
+	big_free(at);
 	return err;
 }
