@@ -8,6 +8,7 @@ Without a browser these are skipped; with GPUTRACE_EXTRA=1 they fail.
 import html.parser
 import json
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -210,6 +211,8 @@ def check_cell(key, value, cell):
         assert abs(float(text) - value * 100) <= .0501
     elif key == "change":
         assert abs(float(text) - value * 100) <= .0501 + abs(value) * 1e-9
+    elif key in ("avg_gpu_ops", "avg_level", "avg_children"):
+        assert float(text.replace(",", "")) == value, key
     elif key != "p":
         assert int(text.replace(",", "")) == value, key
 
@@ -368,6 +371,21 @@ def test_hostile_names(gputrace, browser, tmp_path):
                for link in got.links)
     dom, _ = browser(page, "--dump-dom")
     assert "<title>a&amp;\"'#?.json - gputrace</title>" in dom
+
+
+@pytest.mark.parametrize("command", ["report", "diff"])
+def test_one_name_in_two_folders(gputrace, browser, tmp_path, command):
+    """Told apart by as much of the path as it takes."""
+    files = []
+    for run_name in ("before/run", "after/run"):
+        (tmp_path / run_name).mkdir(parents=True)
+        files.append(tmp_path / run_name / "t.json.gz")
+        files[-1].write_bytes(EAGER.read_bytes())
+    page = make_page(gputrace, tmp_path / "page.html", command, *files)
+    dom, _ = browser(page, "--dump-dom")
+    for name in ("before/run/t.json.gz", "after/run/t.json.gz"):
+        assert re.search(r"<title>[^<]*\b" + name, dom)
+    assert str(tmp_path) not in dom.split("<title>")[1].split("</title>")[0]
 
 
 @pytest.mark.parametrize("events", [0, 1])

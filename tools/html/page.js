@@ -84,6 +84,18 @@ function file_name(path) {
 	return path.slice(path.lastIndexOf("/") + 1);
 }
 
+/* The file's name, with as much of its folders as tells it from the others. */
+function known_as(path) {
+	const parts = path.split("/"), { names } = PAGES[data.command];
+	let n = 1, text;
+
+	do {
+		text = parts.slice(-n).join("/");
+	} while (n++ < parts.length && names().filter((other) =>
+		("/" + other).endsWith("/" + text)).length > 1);
+	return text;
+}
+
 /* A link to a time of a file, with half of it on each side. */
 function perfetto(path, ts_ns, dur_ns, ...children) {
 	const side = Math.max(Math.round(dur_ns / 2), 500);
@@ -340,14 +352,13 @@ function gpu_title(gpu) {
 	return "GPU " + gpu.device +
 		(file.rank >= 0 && s.files.length > 1 ?
 			", rank " + file.rank : "") +
-		(s.files.length > 1 ? ", " + file_name(file.path) : "");
+		(s.files.length > 1 ? ", " + known_as(file.path) : "");
 }
 
-function bin_width(gpu, i) {
-	const s = data.series;
-	const end = s.start_ns + data.report.summary.wall_ns;
+function bin_width(i) {
+	const { bin_ns } = data.series;
 
-	return Math.min(s.bin_ns, end - s.start_ns - i * s.bin_ns);
+	return Math.min(bin_ns, data.report.summary.wall_ns - i * bin_ns);
 }
 
 function gpu_bars(gpu) {
@@ -355,7 +366,7 @@ function gpu_bars(gpu) {
 	const step = INNER / s.bins;
 
 	return gpu.busy_ns.flatMap((busy, i) => {
-		const from = i * s.bin_ns, width = bin_width(gpu, i);
+		const from = i * s.bin_ns, width = bin_width(i);
 		const part = width > 0 ? Math.min(busy / width, 1) : 0;
 		const x = LEFT + i * step;
 
@@ -386,13 +397,13 @@ function gpu_table(gpu, n) {
 	const s = data.series, file = s.files[gpu.file];
 	const rows = gpu.busy_ns.map((busy_ns, i) => ({
 		from_ns: i * s.bin_ns, busy_ns, i,
-		share: busy_ns / bin_width(gpu, i),
+		share: busy_ns / bin_width(i),
 	}));
 
 	return folded("as a table", table("utilisation_" + n, rows,
 		["from_ns", "busy_ns", "share", links((row) => [file.path,
 			s.start_ns + row.from_ns - file.shift_ns,
-			bin_width(gpu, row.i)])]));
+			bin_width(row.i)])]));
 }
 
 function utilisation(s) {
@@ -449,7 +460,7 @@ function steps_of(file, n) {
 	const rows = file.steps.map((s, i) => ({ step: i, ...s }));
 
 	return [el("h3", {}, (data.series.files.length > 1 ?
-		file_name(file.path) + ": " : "") + file.steps.length +
+		known_as(file.path) + ": " : "") + file.steps.length +
 		" steps (" + about + "), median " +
 		time(median(file.steps.map((s) => s.dur_ns)))),
 	step_chart(file.steps),
@@ -622,7 +633,7 @@ function report() {
 }
 
 function head(names, between, about) {
-	const title = names.map(file_name).join(between);
+	const title = names.map(known_as).join(between);
 
 	document.title = title + " - gputrace";
 	document.getElementById("head").append(el("h1", {}, title),
@@ -676,8 +687,8 @@ function key_of_sides(d) {
 	return el("p", { class: "soft" }, (d.verdict.by_step ?
 		"Medians of the steps." : "Fewer than six steps: a time " +
 		"is that of one operation, and metrics are not tested."),
-	el("span", { class: "key a" }, "A: " + file_name(d.sides[0].file)),
-	el("span", { class: "key b" }, "B: " + file_name(d.sides[1].file)));
+	el("span", { class: "key a" }, "A: " + known_as(d.sides[0].file)),
+	el("span", { class: "key b" }, "B: " + known_as(d.sides[1].file)));
 }
 
 function side_tables(d, key) {
@@ -710,25 +721,25 @@ function diff(d) {
 }
 
 const PAGES = {
-	report: () => ({
-		names: data.series.files.map((file) => file.path),
+	report: {
+		names: () => data.series.files.map((file) => file.path),
 		between: ", ",
-		parts: report(),
-	}),
-	diff: () => ({
-		names: data.diff.sides.map((side) => side.file),
+		parts: () => report(),
+	},
+	diff: {
+		names: () => data.diff.sides.map((side) => side.file),
 		between: " \u2192 ",
-		parts: diff(data.diff),
-	}),
+		parts: () => diff(data.diff),
+	},
 };
 
 function show() {
-	const { names, between, parts } = PAGES[data.command]();
+	const { names, between, parts } = PAGES[data.command];
 
-	head(names, between, "gputrace " + data.command);
+	head(names(), between, "gputrace " + data.command);
 	document.getElementById("main").append(
-		...parts.filter((part) => part !== null));
-	foot(names);
+		...parts().filter((part) => part !== null));
+	foot(names());
 }
 
 show();
