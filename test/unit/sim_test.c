@@ -177,8 +177,9 @@ static void streams(void)
 	OK(cuStreamCreate(&b, CU_STREAM_NON_BLOCKING));
 	OK(cuStreamCreate(&blocking, CU_STREAM_DEFAULT));
 	OK(cuEventCreate(&e, 0));
-	launch(timed, a, 20000000);
-	launch(timed, b, 20000000);
+	/* Long: the next launch may come late on a busy machine. */
+	launch(timed, a, 300000000);
+	launch(timed, b, 300000000);
 	OK(cuEventRecord(e, a));
 	OK(cuStreamWaitEvent(b, e, 0));
 	launch(timed, b, 1000);
