@@ -19,8 +19,9 @@ void cupti_kinds_choose(const struct cupti_choice *choice);
 /* Turns the selected kinds on.  0 or -errno (said in a line). */
 int cupti_kinds_enable(void);
 
-/* All off at once: with kernels on and API records off CUPTI 13.0's heap grew
- * by some 50 bytes a kernel of a graph (test/gpu/RESULTS.md). */
+/* All off at once: while kernels were on and API records off the heap of a
+ * program with CUDA graphs was seen to grow, 50 bytes a kernel (CUPTI 13.0.1,
+ * test/gpu/RESULTS.md).  That one comes from the other is not shown. */
 void cupti_kinds_disable(void);
 
 /* 0 for success; otherwise says in one line what is lost, why and what to

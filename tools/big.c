@@ -10,6 +10,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "tools/vec.h"
+
 /* Smaller ones are malloc()'s, and not counted. */
 #define LEAST_BYTES ((size_t)1 << 20)
 
@@ -233,17 +235,5 @@ void big_free(void *array)
 
 bool big_room(void **array, size_t *cap, size_t nr, size_t element_size)
 {
-	size_t wider = *cap + *cap / 2 + 16;
-	void *moved;
-
-	if (nr < *cap)
-		return true;
-	if (wider > SIZE_MAX / element_size)
-		return false;
-	moved = resize(*array, *cap * element_size, wider * element_size);
-	if (!moved)
-		return false;
-	*array = moved;
-	*cap = wider;
-	return true;
+	return vec_room_by(resize, array, cap, nr, element_size);
 }

@@ -4,7 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-bool vec_room(void **array, size_t *cap, size_t nr, size_t element_size)
+bool vec_room_by(vec_resize *resize, void **array, size_t *cap, size_t nr,
+		 size_t element_size)
 {
 	size_t wider = *cap + *cap / 2 + 16;
 	void *moved;
@@ -13,12 +14,23 @@ bool vec_room(void **array, size_t *cap, size_t nr, size_t element_size)
 		return true;
 	if (wider > SIZE_MAX / element_size)
 		return false;
-	moved = realloc(*array, wider * element_size);
+	moved = resize(*array, *cap * element_size, wider * element_size);
 	if (!moved)
 		return false;
 	*array = moved;
 	*cap = wider;
 	return true;
+}
+
+static void *resize_plainly(void *array, size_t old_bytes, size_t bytes)
+{
+	(void)old_bytes;
+	return realloc(array, bytes);
+}
+
+bool vec_room(void **array, size_t *cap, size_t nr, size_t element_size)
+{
+	return vec_room_by(resize_plainly, array, cap, nr, element_size);
 }
 
 static size_t pair_hash(uint64_t a, uint64_t b)

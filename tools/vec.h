@@ -10,6 +10,12 @@
  * when memory ends; the array is then as it was. */
 bool vec_room(void **array, size_t *cap, size_t nr, size_t element_size);
 
+/* The same with a realloc() of the caller's, which is told the bytes that the
+ * array had. */
+typedef void *vec_resize(void *array, size_t old_bytes, size_t bytes);
+bool vec_room_by(vec_resize *resize, void **array, size_t *cap, size_t nr,
+		 size_t element_size);
+
 #define VEC_ROOM(v, nr, cap) \
 	vec_room((void **)&(v), &(cap), (nr), sizeof(*(v)))
 
