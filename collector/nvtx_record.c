@@ -92,7 +92,7 @@ void nvtx_set_attributes(struct nvtx_message *message,
 static uint32_t record_size(const struct nvtx_message *message)
 {
 	return (uint32_t)(sizeof(struct range_record) +
-			  ((message->len + 7u) & ~7u));
+			  ((message->len + message->args_len + 7u) & ~7u));
 }
 
 static void fill(struct range_record *record, uint16_t kind, uint64_t id,
@@ -110,11 +110,17 @@ static void fill(struct range_record *record, uint16_t kind, uint64_t id,
 	record->category = message->category;
 	record->payload_type = message->payload_type;
 	record->flags = message->flags;
+	record->args_len = (uint16_t)message->args_len;
 	if (message->wide)      /* shorter where the program changed it */
 		record->head.len = (uint32_t)nvtx_utf8(record->text,
 			message->len, message->wide);
 	else if (message->len)
 		memcpy(record->text, message->text, message->len);
+	if (message->args_len) {
+		memcpy(record->text + message->len, message->args,
+		       message->args_len);
+		record->head.len += message->args_len;
+	}
 }
 
 static void put(struct ring *ring, uint16_t kind, uint64_t id,
@@ -172,21 +178,6 @@ static void put_carried(struct ring *ring, const struct range_record *open,
 	ring_commit(ring);
 }
 
-/* The thread's first call in this window: say which ranges it is in. */
-static void carry(struct thread *thread, struct range_stack *stack,
-		  uint32_t epoch)
-{
-	uint64_t opened_ns = window_opened_ns(epoch);
-	const struct range_record *open;
-	uint32_t at = 0;
-
-	while ((open = open_ranges_next(stack, &at)))
-		put_carried(thread_ring(thread), open, opened_ns);
-	if (stack->not_kept)
-		loss_add(LOSS_TABLE_FULL, stack->not_kept);
-	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
-}
-
 static _Atomic uint32_t muted;
 
 void nvtx_mute(bool is_muted)
@@ -196,18 +187,40 @@ void nvtx_mute(bool is_muted)
 
 bool nvtx_is_muted(void)
 {
-	return atomic_load(&muted);
+	return atomic_load_explicit(&muted, memory_order_relaxed);
 }
 
-/* Even, as between windows, in one that has no ranges. */
-static inline uint32_t own_epoch(void)
+static inline bool is_of_source(const struct nvtx_domain *domain)
+{
+	return domain && domain->cat;
+}
+
+/* Even, as between windows, in one that has no ranges of NVTX. */
+static inline uint32_t own_epoch(const struct nvtx_domain *domain)
 {
 	uint32_t epoch = window_epoch();
 
-	if (window_is_open(epoch))
-		epoch &= ~atomic_load_explicit(&muted, memory_order_relaxed);
+	if (window_is_open(epoch) && !is_of_source(domain))
+		epoch &= ~(uint32_t)nvtx_is_muted();
 	return epoch;
 }
+
+/* The thread's first call in this window: say which ranges it is in. */
+static void carry(struct thread *thread, struct range_stack *stack,
+		  uint32_t epoch)
+{
+	uint64_t opened_ns = window_opened_ns(epoch);
+	const struct range_record *open;
+	uint32_t at = 0;
+
+	while ((open = open_ranges_next(stack, &at)))
+		if (!nvtx_is_muted() || is_of_source(open->domain))
+			put_carried(thread_ring(thread), open, opened_ns);
+	if (stack->not_kept)
+		loss_add(LOSS_TABLE_FULL, stack->not_kept);
+	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
+}
+
 
 /* The default domain has no handle.  Atomic: in a late load the first calls
  * come through a pointer that NVTX reads without one. */
@@ -226,7 +239,8 @@ static bool is_recorded(const struct nvtx_domain *domain)
 }
 
 /* The calling thread with its stack entered, or NULL: drop the call. */
-static struct thread *enter_any(uint32_t *epoch)
+static struct thread *enter_any(const struct nvtx_domain *domain,
+				uint32_t *epoch)
 {
 	struct thread *thread = thread_self();
 	struct range_stack *stack;
@@ -238,7 +252,7 @@ static struct thread *enter_any(uint32_t *epoch)
 		loss_add(LOSS_RING_FULL, 1);
 		return NULL;
 	}
-	*epoch = own_epoch();
+	*epoch = own_epoch(domain);
 	if (window_is_open(*epoch) &&
 	    atomic_load_explicit(&stack->epoch, memory_order_relaxed) !=
 	    *epoch)
@@ -248,7 +262,7 @@ static struct thread *enter_any(uint32_t *epoch)
 
 static struct thread *enter(const struct nvtx_domain *domain, uint32_t *epoch)
 {
-	return is_recorded(domain) ? enter_any(epoch) : NULL;
+	return is_recorded(domain) ? enter_any(domain, epoch) : NULL;
 }
 
 static inline int record_push(const struct nvtx_message *message)
@@ -313,7 +327,7 @@ static void keep_started(uint64_t id, uint32_t epoch,
 
 static uint64_t record_start(const struct nvtx_message *message)
 {
-	uint32_t epoch = own_epoch();
+	uint32_t epoch = own_epoch(message->domain);
 	struct thread *thread;
 	uint64_t id;
 
@@ -334,13 +348,13 @@ static uint64_t record_start(const struct nvtx_message *message)
 
 static void record_end(uint64_t id)
 {
-	uint32_t epoch = own_epoch();
+	uint32_t epoch = own_epoch(NULL);
 	struct thread *thread = NULL;
 
 	if (!id)
 		return;
 	if (window_is_open(epoch))
-		thread = enter_any(&epoch);
+		thread = enter_any(NULL, &epoch);
 	if (thread)
 		put_started(thread_ring(thread), id, epoch);
 	started_ranges_remove(id);
@@ -352,7 +366,7 @@ static void record_end(uint64_t id)
 
 static void record_mark(const struct nvtx_message *message)
 {
-	uint32_t epoch = own_epoch();
+	uint32_t epoch = own_epoch(message->domain);
 	struct thread *thread;
 
 	if (!window_is_open(epoch))
@@ -365,6 +379,16 @@ static void record_mark(const struct nvtx_message *message)
 }
 
 /* ---- As the program calls them ---- */
+
+int nvtx_push_quietly(const struct nvtx_message *message)
+{
+	return record_push(message);
+}
+
+int nvtx_pop_quietly(const struct nvtx_domain *domain)
+{
+	return record_pop(domain);
+}
 
 int nvtx_push(const struct nvtx_message *message)
 {

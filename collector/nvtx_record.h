@@ -30,6 +30,8 @@ struct nvtx_message {
 	const char *text;
 	const wchar_t *wide;                    /* if not NULL, is the text */
 	uint32_t len;                           /* in UTF-8 */
+	const char *args;                       /* of a source (source.h) */
+	uint32_t args_len;
 	uint32_t category, color;
 	uint64_t payload;
 	uint8_t payload_type, flags;
@@ -51,6 +53,10 @@ bool nvtx_is_muted(void);
 /* The nesting level from 0, or -1: not recorded, as NVTX documents. */
 int nvtx_push(const struct nvtx_message *message);
 int nvtx_pop(const struct nvtx_domain *domain);
+
+/* The same of a source: no mark that starts or stops anything. */
+int nvtx_push_quietly(const struct nvtx_message *message);
+int nvtx_pop_quietly(const struct nvtx_domain *domain);
 
 /* Start returns an id of the process, never 0. */
 uint64_t nvtx_start(const struct nvtx_message *message);

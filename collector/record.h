@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_RECORD_H
 #define GPUTRACE_COLLECTOR_RECORD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,6 +27,8 @@
 	X(RECORD_RANGE_END)   /* struct range_record: closes `id` */ \
 	X(RECORD_MARK)        /* struct range_record: a point in time */ \
 	X(RECORD_NAME)        /* struct name_record: a name for a thing */ \
+	X(RECORD_SLICE)       /* struct slice_record: what is over */ \
+	X(RECORD_COUNTER)     /* struct slice_record: values at a time */ \
 	X(RECORD_THREAD_BEGIN) /* struct name_record: records of this thread \
 				* follow; `handle` is its tid */ \
 	X(RECORD_THREAD_END)  /* struct name_record: and no more */
@@ -66,8 +69,12 @@ struct nvtx_domain {
 	struct nvtx_domain *next;
 	struct nvtx_text *_Atomic categories;  /* newest first: it wins */
 	_Atomic uint32_t nr_categories;
+	/* Of a source (source.h), whose ranges are no annotations: their
+	 * category in the file; NULL: NVTX's. */
+	const char *cat;
 	uint32_t id;
 	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
+	uint8_t is_operator;                   /* kernels carry its id */
 	uint32_t len;
 	char name[];
 };
@@ -95,6 +102,7 @@ enum payload_type {
  * (each NVTX domain has a stack of its own on each thread).
  * START/END: `id` is unique in the process, never 0.
  * A POP, and an END, ends after `id`: it has no name and no attributes.
+ * The last args_len bytes of the text are a source's arguments (source.h).
  */
 struct range_record {
 	struct record head;
@@ -106,7 +114,8 @@ struct range_record {
 	uint32_t category;                 /* 0: none */
 	uint8_t payload_type;
 	uint8_t flags;
-	uint8_t reserved[6];
+	uint16_t args_len;
+	uint8_t reserved[4];
 	char text[];
 };
 
@@ -125,6 +134,48 @@ struct name_record {
 	uint32_t what;     /* enum named_kind */
 	uint32_t reserved;
 	char text[];
+};
+
+/*
+ * What a source other than NVTX tells: a slice on a row of its own beside its
+ * thread's (a blocking call, a thread's state), or the values of a counter.
+ * Its kind is static, so that a record needs only to point at it; the writer
+ * knows nothing else of the source.
+ */
+enum value_type {
+	VALUE_U64, VALUE_I64, VALUE_DOUBLE /* its bits */,
+	VALUE_WORD,             /* a place in `words` */
+	VALUE_STRING,           /* a const char * that stays, or NULL: absent */
+	VALUE_ABSENT_0,         /* VALUE_U64, and not there when 0 */
+};
+
+struct value_field {
+	const char *name;       /* NULL: the end */
+	enum value_type type;
+	const char *const *words;
+};
+
+/* Which row: of the thread that it is about (`tid`), or of the process. */
+enum slice_row { ROW_OSRT, ROW_STATE, ROW_STACK, ROW_PROCESS, NR_ROWS };
+
+#define SLICE_VALUES_MAX 12
+
+struct slice_kind {
+	const char *cat;        /* of a slice: "osrt" */
+	const char *name;       /* NULL: the record's text is the name */
+	const char *text_name;  /* with a name: the text is this argument */
+	enum slice_row row;
+	bool is_of_device;      /* counter: `tid` is a device's number */
+	struct value_field fields[SLICE_VALUES_MAX + 1];
+};
+
+struct slice_record {
+	struct record head;     /* t_ns: its start */
+	uint64_t end_ns;        /* counter: 0 */
+	const struct slice_kind *kind;
+	uint32_t tid;           /* 0: the thread in whose ring it is */
+	uint32_t nr_values;
+	uint64_t values[];      /* then the text */
 };
 
 _Static_assert(sizeof(struct record) == 16, "drawn above");

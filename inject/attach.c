@@ -26,6 +26,7 @@
 #include "inject/other_tool.h"
 #include "inject/schedule.h"
 #include "inject/signals.h"
+#include "inject/sources.h"
 #include "inject/timer.h"
 #include "writer/writer.h"
 
@@ -88,6 +89,7 @@ static void in_child(void)
 	ending_forget();
 	control_forget();
 	capture_forget();
+	sources_forget();
 	timer_forget();
 	signals_forget();
 	cupti_forget();
@@ -150,6 +152,8 @@ static int start_tracing(void)
 			 "be started");
 		return error;
 	}
+	configuration.source.is_late = way_in == ATTACH_LATE;
+	sources_prepare(&configuration.source);
 	capture_init(&(struct capture_options){
 		.start = configuration.in_force[SETTING_START].value,
 		.sources = configuration.sources,

@@ -15,6 +15,7 @@
 #include "collector/wait.h"
 #include "collector/window.h"
 #include "inject/settings.h"
+#include "inject/sources.h"
 #include "inject/timer.h"
 
 /* A stop waits a second for work in flight (cupti.c), and a little for the
@@ -173,11 +174,14 @@ static int open_window(const struct capture_request *request)
 	};
 	int error;
 
+	/* One that the watchdog ended. */
+	sources_close();
 	/* Between windows, so that no record is cut in two. */
 	nvtx_mute(!(sources & SOURCE_NVTX));
 	error = cupti_start(&choice);
 	if (error)
 		return error;
+	sources_open(sources);
 	opened_by = request->by;
 	stop_ns = duration_ns ? window_opened_ns(window_epoch()) + duration_ns
 		: 0;
@@ -246,6 +250,13 @@ static bool may_stop(enum capture_by by)
 	return !is_mark || by == opened_by;
 }
 
+/* With `door` held.  What sources still have to tell is told inside it. */
+static void end_window(void)
+{
+	sources_close();
+	cupti_stop();
+}
+
 int capture_stop(enum capture_by by)
 {
 	int number = -ENOENT;
@@ -259,7 +270,7 @@ int capture_stop(enum capture_by by)
 	if (!window_is_open(epoch)) {
 		cupti_stop();           /* a warm-up may be on */
 	} else if (may_stop(by)) {
-		cupti_stop();
+		end_window();
 		timer_set(TIMER_STOP, 0);
 		number = (int)(epoch / 2 + 1);
 	}
@@ -275,7 +286,7 @@ void capture_expire(void)
 	/* Not one that has been opened since. */
 	if (window_is_open(window_epoch()) && stop_ns &&
 	    clock_now_ns() >= stop_ns)
-		cupti_stop();
+		end_window();
 	guard_give(&door, &before);
 }
 

@@ -27,6 +27,10 @@
 /* Below this nothing works: a few buffers and rings. */
 #define LEAST_BUFFER (16u << 20)
 
+/* The system's own bound of sampling is in this region, and so is what a
+ * sample costs: a tenth of the thread's time. */
+#define SAMPLE_HZ_MAX 10000
+
 /* More often than that flushes would follow one another without a pause. */
 #define LEAST_FLUSH_NS 1000000u
 
@@ -119,6 +123,16 @@ static void read_writer(struct writer_options *writer, uint64_t bytes)
 	writer->kernels = text_of(SETTING_KERNELS);
 	writer->memory = FOR_WRITER(bytes);
 	read_ranks(writer);
+}
+
+static void read_source(struct source_options *source)
+{
+	uint64_t hz = number_of(SETTING_SAMPLE_HZ);
+
+	source->osrt_min_ns = number_of(SETTING_OSRT_MIN);
+	source->stack_min_ns = number_of(SETTING_STACK_MIN);
+	source->sample_hz = hz < SAMPLE_HZ_MAX ? (uint32_t)hz : SAMPLE_HZ_MAX;
+	source->sources = number_of(SETTING_TRACE);
 }
 
 static void read_log(struct configuration *out)
@@ -240,6 +254,7 @@ void configuration_read(struct configuration *out)
 	out->thread_bytes = FOR_THREADS(bytes);
 	out->nvtx_domains = text_of(SETTING_NVTX_DOMAINS);
 	read_log(out);
+	read_source(&out->source);
 	read_cupti(&out->cupti, bytes);
 	read_writer(&out->writer, bytes);
 	for (size_t i = 0; i < SETTING_NR; i++) {

@@ -7,6 +7,7 @@
 
 #include "collector/cupti.h"
 #include "collector/log.h"
+#include "collector/source.h"
 #include "inject/settings.h"
 #include "writer/writer.h"
 
@@ -21,6 +22,7 @@ struct configuration {
 	const char *log_file;           /* NULL: stderr */
 	const char *nvtx_domains;       /* NULL: all */
 	uint64_t thread_bytes;          /* for rings and open ranges */
+	struct source_options source;
 	uint64_t sources;               /* SOURCE_ bits of GPUTRACE_TRACE */
 	bool wants_cuda, wants_nvtx, start_now;
 	uint64_t start;                 /* START_NOW, ... */

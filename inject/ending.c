@@ -16,6 +16,7 @@
 #include "collector/wait.h"
 #include "inject/capture.h"
 #include "inject/control.h"
+#include "inject/sources.h"
 #include "writer/writer.h"
 
 /* The end of the process may take so long in the worst case. */
@@ -115,6 +116,7 @@ static void complete(void)
 	uint64_t until_ns = atomic_load(&started_ns) + FLUSH_NS;
 
 	control_finish();
+	sources_close();
 	if (cupti_finish(until_ns))
 		log_queue(LOG_WARN, "CUPTI did not answer in time; what it "
 			  "still held is lost");

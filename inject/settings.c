@@ -15,9 +15,13 @@ const struct setting settings_table[] = {
 };
 const size_t settings_nr = SETTING_NR;
 
+enum { WORDS_MAX = 12 };
+
 /* Words of each kind that has a list; the place in it is the number. */
-static const char *const words[][5] = {
-	[KIND_SOURCES] = { "cuda", "nvtx", "memory", "uvm" },
+static const char *const words[][WORDS_MAX] = {
+	[KIND_SOURCES] = { "cuda", "nvtx", "memory", "uvm", "osrt", "cpu",
+			   "nvml", "stacks", "cublas", "cudnn", "nccl",
+			   "torch" },
 	[KIND_API] = { "essential", "all", "none" },
 	[KIND_GRAPH] = { "node", "graph" },
 	[KIND_START] = { "now", "off", "profiler-api", "nvtx", "delay" },
@@ -86,7 +90,7 @@ static bool parse_number(const struct unit *unit, const char *text,
 /* The place of the word text[0..len) in its list, or -1. */
 static int find_word(enum setting_kind kind, const char *text, size_t len)
 {
-	for (int i = 0; i < 5 && words[kind][i]; i++)
+	for (int i = 0; i < WORDS_MAX && words[kind][i]; i++)
 		if (strlen(words[kind][i]) == len &&
 		    !memcmp(words[kind][i], text, len))
 			return i;
@@ -257,7 +261,7 @@ static void list_words(enum setting_kind kind, char *out, size_t size)
 	size_t len = 0;
 
 	out[0] = 0;
-	for (int i = 0; i < 5 && words[kind][i] && len < size; i++)
+	for (int i = 0; i < WORDS_MAX && words[kind][i] && len < size; i++)
 		len += (size_t)snprintf(out + len, size - len, "%s%s",
 					i ? ", " : "", words[kind][i]);
 }

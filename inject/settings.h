@@ -20,7 +20,8 @@
 	  "file to write; %p pid, %h host, %r rank,\n" \
 	  "%n program, %t start time, %w window") \
 	X(TRACE, "GPUTRACE_TRACE", "trace", SOURCES, "cuda,nvtx", \
-	  "what to record: cuda, nvtx, memory, uvm") \
+	  "what to record: cuda, nvtx, memory, uvm, osrt,\n" \
+	  "cpu, nvml, stacks, cublas, cudnn, nccl, torch") \
 	X(API, "GPUTRACE_API", "api", API, "essential", \
 	  "API calls to record: essential, all, none") \
 	X(GRAPH, "GPUTRACE_GRAPH", "graph", GRAPH, "node", \
@@ -56,6 +57,12 @@
 	  "rotated files that stay") \
 	X(NAMES, "GPUTRACE_NAMES", "names", NAMES, "short", \
 	  "kernel names: short, full, mangled") \
+	X(OSRT_MIN, "GPUTRACE_OSRT_MIN", "osrt-min", DURATION, "1us", \
+	  "osrt: shortest blocking call that is recorded") \
+	X(STACK_MIN, "GPUTRACE_STACK_MIN", "stack-min", DURATION, "80us", \
+	  "stacks: shortest wait that has its stack taken") \
+	X(SAMPLE_HZ, "GPUTRACE_SAMPLE_HZ", "sample-hz", COUNT, "99", \
+	  "stacks: samples in a second of CPU time") \
 	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", GLOBS, "", \
 	  "record only these NVTX domains (globs,\ncomma-separated)") \
 	X(KERNELS, "GPUTRACE_KERNELS", "kernels", GLOBS, "", \
@@ -137,7 +144,9 @@ enum { ARGV_MASKED, ARGV_OFF };
 enum { LEVEL_QUIET, LEVEL_WARN, LEVEL_INFO, LEVEL_DEBUG };
 enum {
 	SOURCE_CUDA = 1 << 0, SOURCE_NVTX = 1 << 1, SOURCE_MEMORY = 1 << 2,
-	SOURCE_UVM = 1 << 3,
+	SOURCE_UVM = 1 << 3, SOURCE_OSRT = 1 << 4, SOURCE_CPU = 1 << 5,
+	SOURCE_NVML = 1 << 6, SOURCE_STACKS = 1 << 7, SOURCE_CUBLAS = 1 << 8,
+	SOURCE_CUDNN = 1 << 9, SOURCE_NCCL = 1 << 10, SOURCE_TORCH = 1 << 11,
 };
 
 #endif

@@ -219,8 +219,9 @@ static bool gpu_times(struct trace *trace, const struct activity *activity)
 	return event_times(trace, op->start_ns, op->end_ns);
 }
 
-static void project(struct trace *trace, const struct gpu_op *op,
-		    struct call *call)
+/* What its launch tells: the ranges around it, and the operator. */
+static uint32_t project(struct trace *trace, const struct gpu_op *op,
+			struct call *call)
 {
 	struct projection projection = {
 		.device = op->device, .context = op->context,
@@ -229,9 +230,12 @@ static void project(struct trace *trace, const struct gpu_op *op,
 	};
 
 	encode_learn_launch(trace, call);
-	if (call->node)
-		range_project(&trace->ranges, call->node, call->node_turn,
-			      call->start_ns, &projection);
+	if (!call->node)
+		return 0;
+	range_project(&trace->ranges, call->node, call->node_turn,
+		      call->start_ns, &projection);
+	return range_external_id(&trace->ranges, call->node, call->node_turn,
+				 call->start_ns);
 }
 
 static void write_op(struct trace *trace, const struct activity *activity,
@@ -287,7 +291,7 @@ static void gpu_work(struct trace *trace, struct activity *activity,
 	    !windows_hold(trace, op->start_ns))
 		return;
 	if (call)
-		project(trace, op, call);
+		launch.external_id = project(trace, op, call);
 	if (call && call->flags & CALL_WRITTEN &&
 	    call->serial == (uint8_t)trace->serial)
 		launch.call = call;

@@ -276,6 +276,11 @@ static void take(struct trace *trace, uint32_t tid,
 		take_name(trace, (const struct name_record *)record);
 		return;
 	}
+	if (record->kind == RECORD_SLICE || record->kind == RECORD_COUNTER) {
+		encode_source(trace, tid, (const struct slice_record *)record);
+		output_offer(trace);
+		return;
+	}
 	thread = cpu_thread_get(&trace->threads, &trace->tracks, tid);
 	if (thread)
 		take_range(trace, thread, (const struct range_record *)record);

@@ -95,6 +95,8 @@ static void finish(struct trace *trace, const struct gpu_op *op,
 		json_member_u64(out, "before launch ns",
 				launch->before_launch_ns);
 	}
+	if (launch->external_id)
+		json_member_u64(out, "External id", launch->external_id);
 	event_end(trace);
 	encode_arrow(trace, launch, lane, op->start_ns);
 }

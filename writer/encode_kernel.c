@@ -267,6 +267,10 @@ void encode_kernel(struct trace *trace, const struct kernel *kernel,
 		to = json_put(to, JSON_BEFORE_LAUNCH);
 		to = json_put_u64(to, launch->before_launch_ns);
 	}
+	if (launch->external_id) {
+		to = json_put(to, JSON_EXTERNAL_ID);
+		to = json_put_u64(to, launch->external_id);
+	}
 	bytes_end(&trace->out, json_put(to, JSON_END_ARGS));
 	lane->nr_events++;
 	trace->nr_events++;

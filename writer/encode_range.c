@@ -119,9 +119,15 @@ static void write_range(struct trace *trace, const struct node *node,
 	uint32_t len;
 
 	name = range_name(node, &len);
-	event_begin(trace, "user_annotation", name, len, lane,
+	event_begin(trace, node->domain && node->domain->cat ?
+		    node->domain->cat : "user_annotation", name, len, lane,
 		    node->start_ns, end_ns);
+	if (node->external_id)
+		json_member_u64(&trace->out, "External id", node->external_id);
 	add_attributes(&trace->out, node);
+	if (node->args_len)
+		json_members(&trace->out, node->text + node->text_len,
+			     node->args_len);
 	if (is_open) {
 		json_key(&trace->out, "open");
 		json_bool(&trace->out, true);

@@ -54,8 +54,8 @@ void event_end(struct trace *trace)
 	trace->nr_events++;
 }
 
-void event_counter(struct trace *trace, uint32_t pid, const char *name,
-		   uint64_t t_ns, const char *key, uint64_t value)
+void event_counter_begin(struct trace *trace, uint32_t pid, const char *name,
+			 uint64_t t_ns)
 {
 	struct bytes *out = &trace->out;
 	uint32_t device = pid - TRACK_GPU_COUNTERS_PID;
@@ -71,7 +71,13 @@ void event_counter(struct trace *trace, uint32_t pid, const char *name,
 	json_us(out, t_ns - trace->base_ns);
 	json_key(out, "args");
 	json_open(out, '{');
-	json_member_u64(out, key, value);
+}
+
+void event_counter(struct trace *trace, uint32_t pid, const char *name,
+		   uint64_t t_ns, const char *key, uint64_t value)
+{
+	event_counter_begin(trace, pid, name, t_ns);
+	json_member_u64(&trace->out, key, value);
 	event_end(trace);
 }
 

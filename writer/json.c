@@ -308,6 +308,12 @@ void json_ratio(struct bytes *out, uint64_t numerator, uint64_t denominator)
 	bytes_end(out, to);
 }
 
+void json_members(struct bytes *out, const char *members, size_t len)
+{
+	json_comma(out);
+	bytes_add(out, members, len);
+}
+
 void json_member_u64(struct bytes *out, const char *key, uint64_t value)
 {
 	json_key(out, key);

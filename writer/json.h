@@ -47,6 +47,9 @@ void json_ratio(struct bytes *out, uint64_t numerator, uint64_t denominator);
 /* Nanoseconds as microseconds: "12.345". */
 void json_us(struct bytes *out, uint64_t ns);
 
+/* Members of an object that are JSON already. */
+void json_members(struct bytes *out, const char *members, size_t len);
+
 /* "key": value, for the members that repeat. */
 void json_member_u64(struct bytes *out, const char *key, uint64_t value);
 void json_member_i64(struct bytes *out, const char *key, int64_t value);
@@ -84,6 +87,7 @@ char *json_put_us(char *to, uint64_t ns);
 #define JSON_NODE ",\"graph node id\":"
 #define JSON_NOT_TRACED ",\"launch not traced\":true"
 #define JSON_BEFORE_LAUNCH ",\"before launch ns\":"
+#define JSON_EXTERNAL_ID ",\"External id\":"
 #define JSON_RESULT ",\"result\":"
 
 #define json_put(to, literal) \

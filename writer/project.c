@@ -61,6 +61,29 @@ static void add(struct node *node, const struct projection *op)
 	at->nr_ops++;
 }
 
+/* Operators and library calls: rows of their own on each stream would hide the
+ * program's ranges, and readers follow the launch. */
+static bool is_of_source(const struct node *node)
+{
+	return node->domain && node->domain->cat;
+}
+
+uint32_t range_external_id(const struct ranges *ranges, uint32_t index,
+			   uint32_t turn, uint64_t t_ns)
+{
+	const struct node *node;
+
+	if (!is_live(ranges, index, turn))
+		return 0;
+	for (; index; index = node->parent) {
+		node = &ranges->nodes[index];
+		if (node->external_id && node->end_ns > t_ns &&
+		    !(node->flags & NODE_DEAD))
+			return node->external_id;
+	}
+	return 0;
+}
+
 /* Each operation is added to so many ranges around its launch.  Those further
  * out, in a program that does not pop, are not told on the GPU. */
 enum { AROUND_MAX = 512 };
@@ -75,7 +98,8 @@ void range_project(struct ranges *ranges, uint32_t index, uint32_t turn,
 		return;
 	for (; index && nr < AROUND_MAX; index = node->parent, nr++) {
 		node = &ranges->nodes[index];
-		if (node->end_ns > launch_ns && !(node->flags & NODE_DEAD))
+		if (node->end_ns > launch_ns && !(node->flags & NODE_DEAD) &&
+		    !is_of_source(node))
 			add(node, op);
 	}
 	if (index)

@@ -173,7 +173,9 @@ static bool keep_text(struct node *node, const struct range_record *record,
 	if (record->string)
 		return true;
 	node->text = bytes_copy(text, record->head.len);
-	node->text_len = record->head.len;
+	node->args_len = record->args_len <= record->head.len ?
+		record->args_len : 0;
+	node->text_len = record->head.len - node->args_len;
 	return node->text;
 }
 
@@ -214,6 +216,8 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	}
 	fill(&ranges->nodes[index], record, start_ns);
 	ranges->nodes[index].thread = thread;
+	if (record->domain && record->domain->is_operator)
+		ranges->nodes[index].external_id = ++ranges->last_external_id;
 	link_parent(ranges, index, log);
 	log_insert(log, start_ns, index);
 	log->open[log->nr_open++] = index;

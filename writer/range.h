@@ -77,6 +77,8 @@ struct node {
 	const struct nvtx_text *string; /* its name, or */
 	char *text;                     /* its own copy */
 	uint32_t text_len;
+	uint32_t args_len;              /* of a source: behind the name */
+	uint32_t external_id;           /* of an operator; 0: none */
 	uint32_t parent;                /* index; 0: none */
 	uint32_t turn;                  /* grows when the place is used again */
 	uint32_t nr_children, nr_pending;
@@ -98,6 +100,7 @@ struct ranges {
 	struct early_end {              /* ENDs seen before their START */
 		uint64_t id, t_ns;
 	} *early;                       /* by the low bits of the id */
+	uint32_t last_external_id;
 	uint32_t *ready;                /* scratch of ranges_collect() */
 	uint32_t ready_size;
 };
@@ -109,6 +112,11 @@ void ranges_fini(struct ranges *ranges);
 uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 		    const struct range_record *record, uint64_t start_ns,
 		    const char *text);
+
+/* The operator (nvtx_domain.is_operator) around that range, or itself, that was
+ * open at t_ns: its external id, 0: none. */
+uint32_t range_external_id(const struct ranges *ranges, uint32_t index,
+			   uint32_t turn, uint64_t t_ns);
 
 /* The open range that a POP of its domain and level closes; 0: none. */
 uint32_t range_find_pushed(const struct ranges *ranges,

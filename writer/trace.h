@@ -194,6 +194,10 @@ void event_begin(struct trace *trace, const char *cat, const char *name,
 		 uint64_t end_ns);
 void event_end(struct trace *trace);
 
+/* {"ph":"C", ... "args":{ then the values, then event_end(). */
+void event_counter_begin(struct trace *trace, uint32_t pid, const char *name,
+			 uint64_t t_ns);
+
 /* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
@@ -209,6 +213,7 @@ void api_shapes_destroy(struct api_shapes *shapes);
 struct launch {
 	const struct call *call;        /* NULL: not traced */
 	uint64_t before_launch_ns;
+	uint32_t external_id;           /* of the operator around; 0: none */
 };
 
 void encode_kernel(struct trace *trace, const struct kernel *kernel,
@@ -237,6 +242,10 @@ void encode_jit(struct trace *trace, const struct jit *jit);
 void encode_memory(struct trace *trace, const struct memory_op *op);
 void encode_pool(struct trace *trace, const struct pool_op *op);
 void encode_unified(struct trace *trace, const struct unified_memory *um);
+
+/* A slice, or a counter's values, of a source that is in tid's ring. */
+void encode_source(struct trace *trace, uint32_t tid,
+		   const struct slice_record *record);
 
 /* A closed range; or one still open, into the tail. */
 void encode_range(struct trace *trace, const struct node *node);

@@ -136,6 +136,19 @@ struct lane *track_own(struct tracks *tracks, enum role role)
 	return *lane;
 }
 
+struct lane *track_row(struct tracks *tracks, struct lane *lane,
+		       enum role role)
+{
+	struct lane **row = &lane->rows[role - ROLE_OSRT];
+
+	if (*row || is_crowded(tracks))
+		return *row;
+	*row = create(tracks, tracks->pid, own_tid(tracks), role);
+	if (*row)
+		(*row)->thread = lane->thread;
+	return *row;
+}
+
 void track_end_thread(struct tracks *tracks, struct lane *lane, uint64_t t_ns)
 {
 	lane->is_ended = true;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collector/record.h"
 #include "writer/bytes.h"
 #include "writer/gaps.h"
 
@@ -35,6 +36,10 @@ enum role {
 	ROLE_WORK,      /* kernels, copies, sets, graphs; they never overlap */
 	ROLE_SYNC,      /* waits for the stream; they nest */
 	ROLE_THREAD,    /* a thread's calls and ranges */
+	ROLE_OSRT,      /* its rows of other sources (record.h, slice_row) */
+	ROLE_STATE,
+	ROLE_STACK,
+	ROLE_PROCESS,   /* slices that belong to no thread */
 	ROLE_STARTED,   /* start/end ranges of the program */
 	ROLE_STARTED_OPEN, /* those that are open: in the tail only */
 	ROLE_OVERHEAD,  /* CUPTI's own work, JIT, module loading */
@@ -56,6 +61,7 @@ struct lane {
 	uint32_t number;                /* 1; 2 is called "#2" */
 	const struct cpu_thread *thread; /* the first that stood here */
 	const struct cpu_thread *user;  /* the one that stands here now */
+	struct lane *rows[NR_ROWS];     /* ROLE_THREAD: beside it */
 	struct lane *next_ended;        /* of the queue of ended threads' */
 	uint64_t ended_ns;
 	bool is_ended, is_queued, is_shared;
@@ -104,6 +110,10 @@ struct lane *track_gpu(struct tracks *tracks, uint32_t device, uint32_t context,
 
 /* The first lane of what belongs to no thread. */
 struct lane *track_own(struct tracks *tracks, enum role role);
+
+/* The row of a source beside `lane`, a thread's; made on demand. */
+struct lane *track_row(struct tracks *tracks, struct lane *lane,
+		       enum role role);
 
 /* A thread's lane: with its own tid, or from the bound on one of a thread that
  * ended well before it began; begin_ns 0: not known when. */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+#include "inject/sources.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "inject/settings.h"
+
+static struct source_options options;
+
+static struct {
+	uint64_t bit;
+	const struct source *source;
+	bool is_armed, has_failed;
+	/* The end of the process closes without the lock. */
+	_Atomic bool is_open;
+} table[] = {
+	{ .source = NULL },
+};
+
+enum { NR_SOURCES = sizeof table / sizeof *table };
+
+void sources_prepare(const struct source_options *given)
+{
+	options = *given;
+}
+
+static bool arm(int i)
+{
+	const struct source *source = table[i].source;
+
+	if (!table[i].is_armed && !table[i].has_failed) {
+		table[i].has_failed = source->arm && source->arm(&options);
+		table[i].is_armed = !table[i].has_failed;
+	}
+	return table[i].is_armed;
+}
+
+void sources_open(uint64_t wanted)
+{
+	for (int i = 0; i < NR_SOURCES; i++) {
+		if (!(wanted & table[i].bit) || !arm(i) ||
+		    atomic_exchange(&table[i].is_open, true))
+			continue;
+		if (table[i].source->open)
+			table[i].source->open();
+	}
+}
+
+void sources_close(void)
+{
+	for (int i = NR_SOURCES; i-- > 0;) {
+		if (!atomic_exchange(&table[i].is_open, false))
+			continue;
+		if (table[i].source->close)
+			table[i].source->close();
+	}
+}
+
+void sources_forget(void)
+{
+	for (int i = 0; i < NR_SOURCES; i++) {
+		atomic_store(&table[i].is_open, false);
+		if (table[i].is_armed && table[i].source->forget)
+			table[i].source->forget();
+	}
+}

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a source tells, from its record to the events: slices on their rows,
+ * cut by the window; counters; operators around launches.  The trace is
+ * written into memory; the answers were worked out on paper.
+ */
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collector/loss.h"
+#include "collector/nvtx.h"
+#include "collector/source.h"
+#include "test/check.h"
+#include "test/unit/scene.h"
+#include "writer/output.h"
+#include "writer/trace.h"
+
+static struct trace *trace;
+static uint32_t self;
+
+static const char *const kinds[] = { "pipe", "socket" };
+
+static const struct slice_kind call = {
+	.cat = "osrt", .name = "read", .text_name = "path", .row = ROW_OSRT,
+	.fields = { { "bytes", VALUE_U64, NULL },
+		    { "of", VALUE_WORD, kinds },
+		    { "result", VALUE_I64, NULL },
+		    { "absent", VALUE_ABSENT_0, NULL },
+		    { "share", VALUE_DOUBLE, NULL },
+		    { "state", VALUE_STRING, NULL } },
+};
+static const struct slice_kind state = {
+	.cat = "thread_state", .row = ROW_STATE,
+};
+static const struct slice_kind load = {
+	.name = "load", .fields = { { "user", VALUE_U64, NULL },
+				    { "system", VALUE_U64, NULL } },
+};
+static const struct slice_kind power = {
+	.name = "power", .is_of_device = true,
+	.fields = { { "W", VALUE_U64, NULL } },
+};
+
+static struct nvtx_domain operators = {
+	.recorded = 1, .cat = "cpu_op", .is_operator = 1,
+};
+
+static uint64_t bits_of(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof bits);
+	return bits;
+}
+
+static void begin(void)
+{
+	static const struct writer_options options = {
+		.out = "/dev/null", .memory = 16 << 20, .world_size = 1,
+	};
+
+	trace = calloc(1, sizeof *trace);
+	CHECK_EQ(trace_init(trace, &options), 0);
+	self = (uint32_t)syscall(SYS_gettid);
+	scene_device();
+}
+
+static void step(bool everything)
+{
+	scene_flush();
+	batch_take(trace);
+	drain_rings(trace);
+	batch_write(trace, everything);
+}
+
+/* The line of the event that holds `text`, or "". */
+static const char *event(const char *text)
+{
+	static char line[2048];
+	const char *at, *end;
+
+	bytes_add(&trace->out, "", 1);
+	trace->out.len--;
+	at = strstr(trace->out.data, text);
+	line[0] = 0;
+	if (!at)
+		return line;
+	while (at > trace->out.data && at[-1] != '\n')
+		at--;
+	end = strchr(at, '\n');
+	snprintf(line, sizeof line, "%.*s", end ? (int)(end - at) :
+		 (int)strlen(at), at);
+	return line;
+}
+
+static bool has(const char *of, const char *part)
+{
+	bool is_there = strstr(event(of), part) != NULL;
+
+	if (!is_there)
+		fprintf(stderr, "%s: no %s in %s\n", of, part, event(of));
+	return is_there;
+}
+
+static void test_slices(void)
+{
+	uint64_t t = scene.t_ns;
+	const uint64_t values[] = { 4096, 1, (uint64_t)-5, 0, bits_of(0.25),
+				    (uintptr_t)"Running" };
+	char text[32];
+
+	source_slice(&call, 0, t + 1000, t + 3000, values, 6, "/tmp/\"x\"", 8);
+	source_slice(&state, 77, t + 500, t + 2500, NULL, 0, "Sleeping", 8);
+	/* Began before the window. */
+	source_slice(&state, 78, t - 100000000, t + 250, NULL, 0, "Early", 5);
+	/* Over before it. */
+	source_slice(&state, 78, t - 100000000, t - 90000000, NULL, 0, "Gone",
+		     4);
+	step(true);
+	CHECK(has("\"read\"", "\"cat\":\"osrt\""));
+	CHECK(has("\"read\"", "\"dur\":2.000"));
+	CHECK(has("\"read\"", "\"bytes\":4096,\"of\":\"socket\",\"result\":-5,"
+		  "\"share\":0.25,\"state\":\"Running\","
+		  "\"path\":\"/tmp/\\\"x\\\"\"}"));
+	snprintf(text, sizeof text, "\"thread\":%u", self);
+	CHECK(has("\"read\"", text));
+	CHECK(has("Sleeping", "\"thread\":77"));
+	CHECK(has("Early", "\"open\":true"));
+	CHECK(!*event("Gone"));
+	/* Rows of their own, not the threads'. */
+	CHECK(!strstr(event("Sleeping"), "\"tid\":77"));
+	CHECK(has("Sleeping", "\"tid\":50000"));
+}
+
+static void test_counters(void)
+{
+	const uint64_t both[] = { 30, 12 }, watt = 350;
+
+	source_count(&load, 0, scene.t_ns + 5000, both, 2);
+	source_count(&power, 3, scene.t_ns + 5000, &watt, 1);
+	step(true);
+	CHECK(has("\"load\"", "\"ph\":\"C\""));
+	CHECK(has("\"load\"", "\"pid\":5200000"));
+	CHECK(has("\"load\"", "\"args\":{\"user\":30,\"system\":12}}"));
+	CHECK(has("\"power\"", "\"pid\":5100003"));
+}
+
+/* Kernels launched inside carry the innermost operator's id; a row on the GPU
+ * is for the program's ranges alone. */
+static void test_operators(void)
+{
+	uint64_t now = 0;
+
+	CHECK_EQ(source_range_push(&operators, "aten::linear", 12, NULL, 0), 0);
+	CHECK_EQ(source_range_push(&operators, "aten::addmm", 11,
+				   "\"Sequence number\":7", 19), 1);
+	now = clock_now_ns() - scene.t_ns;
+	scene_launch(self, 41, now, now + 10);
+	source_range_pop(&operators);
+	now = clock_now_ns() - scene.t_ns;
+	scene_launch(self, 42, now, now + 10);
+	source_range_pop(&operators);
+	scene_kernel("inner", 7, 41, now + 100, now + 200);
+	scene_kernel("outer", 7, 42, now + 300, now + 400);
+	step(false);
+	step(true);
+	CHECK(has("aten::addmm", "\"cat\":\"cpu_op\""));
+	CHECK(has("aten::addmm", "\"External id\":2"));
+	CHECK(has("aten::addmm", "\"Sequence number\":7}"));
+	CHECK(has("aten::linear", "\"External id\":1}"));
+	CHECK(has("\"inner\"", "\"External id\":2}"));
+	CHECK(has("\"outer\"", "\"External id\":1}"));
+	CHECK(!*event("gpu_user_annotation"));
+}
+
+/* A window without NVTX's ranges has those of sources. */
+static void test_muted(void)
+{
+	nvtx_mute(true);
+	source_range_push(&operators, "aten::muted", 11, NULL, 0);
+	source_range_pop(&operators);
+	nvtx_mute(false);
+	step(true);
+	CHECK(*event("aten::muted"));
+}
+
+int main(void)
+{
+	scene_begin();
+	begin();
+	test_slices();
+	test_counters();
+	test_operators();
+	test_muted();
+	CHECK_EQ(loss_get(LOSS_TABLE_FULL), 0);
+	trace_fini(trace);
+	free(trace);
+	return check_result();
+}
