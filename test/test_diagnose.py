@@ -220,10 +220,10 @@ class Made:
         self.events.append({"ph": "X", "cat": cat, "name": name, "pid": pid,
                             "tid": tid, "ts": ts, "dur": dur, "args": args})
 
-    def call(self, name, ts, dur):
+    def call(self, name, ts, dur, **args):
         self.correlation += 1
         self.slice("cuda_runtime", name, ts, dur,
-                   correlation=self.correlation)
+                   correlation=self.correlation, **args)
 
     def work(self, name, ts, dur, cat="kernel", stream=7, **args):
         """... of the call before."""
@@ -340,6 +340,47 @@ def test_wait_that_drains(gputrace, tmp_path, end, drains):
     if drains:      # 970 us each, of which the GPU has nothing to do for 90
         assert found["sync"]["evidence"]["wait_ns"] == 6 * 970000
         assert found["sync"]["saving_ns"] < 6 * 100000
+
+
+def test_wait_by_line_and_operator(gputrace, tmp_path):
+    """Two lines of one range wait in the same call: the longer one's is named,
+    with the operator that the program called, not those inside it."""
+    made = Made()
+    for i in range(6):
+        at = 1000 + i * 1000
+        made.step(at, 1000)
+        made.kernel("a", at + 1, at + 5, 300)
+        made.slice("user_annotation", "sample", at + 10, 980)
+        made.slice("cpu_op", "aten::item", at + 11, 310)
+        made.slice("cpu_op", "aten::_local_scalar_dense", at + 12, 308)
+        made.call("cudaStreamSynchronize", at + 20, 300,
+                  line="serve.py:123 sample", stack="serve.py:123 sample\n")
+        made.kernel("b", at + 400, at + 405, 100)
+        made.call("cudaStreamSynchronize", at + 410, 100,
+                  line="serve.py:99 sample")
+    path = made.write(tmp_path / "t.json")
+    found = diagnosed(gputrace, path)["by_id"]["sync"]
+    assert found["evidence"]["line"] == "serve.py:123 sample"
+    assert found["evidence"]["operator"] == "aten::item"
+    assert found["evidence"]["wait_ns"] == 6 * 300000
+    said = gputrace("diagnose", path).out
+    assert "from serve.py:123 sample" in said
+    assert "by the operator aten::item" in said
+    assert "stacks" not in said
+
+
+def test_wait_without_a_line(gputrace, tmp_path):
+    """What would name it is told."""
+    made = Made()
+    for i in range(6):
+        at = 1000 + i * 1000
+        made.step(at, 1000)
+        made.kernel("a", at + 1, at + 5, 300)
+        made.call("cudaStreamSynchronize", at + 20, 300)
+    path = made.write(tmp_path / "t.json")
+    found = diagnosed(gputrace, path)["by_id"]["sync"]
+    assert found["evidence"]["line"] == found["evidence"]["operator"] == ""
+    assert "--trace cuda,nvtx,stacks" in gputrace("diagnose", path).out
 
 
 def test_nodes_of_a_graph(gputrace, tmp_path):

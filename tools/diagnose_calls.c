@@ -13,8 +13,8 @@
  */
 enum { TOP_CALLS = 3 };
 
-struct site {                   /* calls of a name in a range of a thread */
-	uint32_t name, lane, range_name;
+struct site {           /* calls of a name in a range of a thread, by line */
+	uint32_t name, lane, range_name, line;
 	int64_t nr, wait;
 	int64_t useful;         /* of the wait: until the GPU was done */
 	uint32_t longest[TOP_CALLS];    /* calls; MODEL_NONE: no more */
@@ -107,8 +107,8 @@ static struct site *site_of(struct subject *d, struct sites *s,
 		d->m->range[range].name;
 	bool is_new;
 
-	place = pairs_put(&s->places, (uint64_t)c->name << 32 | name, c->lane,
-			  s->nr, &is_new);
+	place = pairs_put(&s->places, (uint64_t)c->name << 32 | name,
+			  (uint64_t)c->line << 32 | c->lane, s->nr, &is_new);
 	if (place == MODEL_NONE || !VEC_ROOM(s->site, s->nr, s->cap)) {
 		d->no_memory = true;
 		return NULL;
@@ -116,6 +116,7 @@ static struct site *site_of(struct subject *d, struct sites *s,
 	if (is_new)
 		s->site[s->nr++] = (struct site){
 			.name = c->name, .lane = c->lane, .range_name = name,
+			.line = c->line,
 			.longest = { MODEL_NONE, MODEL_NONE, MODEL_NONE },
 		};
 	return &s->site[place];
@@ -128,7 +129,7 @@ static bool find_site(struct subject *d, struct site *worst)
 	const struct model *m = d->m;
 	struct sites s = { 0 };
 
-	worst->wait = 0;
+	*worst = (struct site){ .line = MODEL_NONE };
 	for (size_t i = 0; i < m->nr_calls && !d->no_memory; i++) {
 		const struct model_call *c = &m->call[i];
 		struct site *site;
@@ -153,6 +154,28 @@ static bool find_site(struct subject *d, struct site *worst)
 	return worst->wait > 0;
 }
 
+/* The line of the program, and the framework's operator, that led to it. */
+static void say_origin(const struct subject *d, struct found *f,
+		       const struct site *s)
+{
+	const struct model_call *c = &d->m->call[s->longest[0]];
+	uint32_t op = model_op_at(d->m, s->lane, c->start);
+	const char *line = s->line == MODEL_NONE ? "" :
+		model_name(d->m, s->line);
+	const char *name = op == MODEL_NONE ? "" :
+		model_name(d->m, d->m->range[op].name);
+
+	if (*line && *name)
+		found_say(f, "it comes from %s, by the operator %s", line,
+			  name);
+	else if (*line)
+		found_say(f, "it comes from %s", line);
+	else if (*name)
+		found_say(f, "it comes from the operator %s", name);
+	found_text(f, "line", line);
+	found_text(f, "operator", name);
+}
+
 static void say_site(const struct subject *d, struct found *f,
 		     const struct site *s)
 {
@@ -164,6 +187,7 @@ static void say_site(const struct subject *d, struct found *f,
 		  model_name(d->m, s->name), path.text[0] ? " in " : "",
 		  path.text, (long long)s->nr, ns_text(s->wait / s->nr).text,
 		  ns_text(c->end - c->start).text);
+	say_origin(d, f, s);
 	found_number(f, "count", s->nr);
 	found_number(f, "wait_ns", s->wait);
 	found_number(f, "until_done_ns", s->useful);
@@ -194,10 +218,12 @@ void find_sync(struct subject *d, struct found *f)
 		return;
 	saving = s.useful < slack ? s.useful : slack > 0 ? slack : 0;
 	path = subject_path(d, s.lane, d->m->call[s.longest[0]].start);
-	found_title(f, found_severity(d, saving), "a synchronisation%s%s%s: "
-		    "the thread waits %s%s (%s), and the GPU runs dry",
+	found_title(f, found_severity(d, saving), "a synchronisation%s%s%s%s%s"
+		    ": the thread waits %s%s (%s), and the GPU runs dry",
 		    path.text[0] ? " inside '" : "", path.text,
 		    path.text[0] ? "'" : "",
+		    s.line == MODEL_NONE ? "" : ", from ",
+		    s.line == MODEL_NONE ? "" : model_name(d->m, s.line),
 		    ns_text(subject_a_step(d, s.wait)).text, subject_per(d),
 		    share_text(subject_share(d, s.wait)).text);
 	say_site(d, f, &s);
@@ -209,6 +235,9 @@ void find_sync(struct subject *d, struct found *f)
 		     "(.item(), .cpu(), print() and if on a tensor wait; a "
 		     "copy to pinned memory with non_blocking=True and an "
 		     "event does not)");
+	if (s.line == MODEL_NONE)
+		found_advise(f, "a trace recorded with --trace cuda,nvtx,"
+			     "stacks names the line");
 	found_saves(f, saving, "the thread goes on instead of waiting; a step "
 		    "is then as long as its other CPU time, at least the "
 		    "GPU's %s", ns_text(subject_a_step(d, d->busy)).text);

@@ -242,6 +242,7 @@ static void add_call(struct model *m, const struct trace_event *ev,
 		     uint32_t name, int64_t start, int64_t end)
 {
 	const struct json_value *text = trace_field(ev, EV_NAME);
+	const struct json_value *line = trace_arg(ev, ARG_LINE);
 	enum call_kind kind = call_kind(text);
 	uint32_t lane = event_lane(m, ev);
 
@@ -252,6 +253,8 @@ static void add_call(struct model *m, const struct trace_event *ev,
 	m->call[m->nr_calls++] = (struct model_call){
 		.start = start, .end = end, .name = name, .lane = lane,
 		.correlation = event_correlation(ev), .work = MODEL_NONE,
+		.line = line->type == JSON_STRING ? value_name(m, line) :
+			MODEL_NONE,
 		.file = m->nr_files, .kind = kind,
 		.flags = kind == CALL_COPY && !has_text(text, "Async") ?
 			CALL_BLOCKING : 0,

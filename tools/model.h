@@ -71,6 +71,7 @@ struct model_call {             /* one CUDA API call */
 	uint32_t name, lane;
 	uint32_t work;          /* the first operation it launched, by start */
 	uint32_t nr_work;       /* ... and how many; they need not follow */
+	uint32_t line;          /* "serve.py:123 sample", or MODEL_NONE */
 	uint16_t file;
 	uint8_t kind, flags;
 };
@@ -159,6 +160,9 @@ uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at);
  * PyTorch's operators. */
 uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
 			bool ops);
+/* The outermost operator around a time, of those inside the innermost range of
+ * the program: what it called, or MODEL_NONE. */
+uint32_t model_op_at(const struct model *m, uint32_t lane, int64_t at);
 /* The one around that range, at the same time, or MODEL_NONE. */
 uint32_t model_range_around(const struct model *m, uint32_t lane,
 			    uint32_t range, int64_t at);

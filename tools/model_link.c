@@ -224,6 +224,16 @@ uint32_t model_range_at(const struct model *m, uint32_t lane, int64_t at,
 	return open_before(m, lane, lo, at, ops);
 }
 
+uint32_t model_op_at(const struct model *m, uint32_t lane, int64_t at)
+{
+	uint32_t i = model_range_at(m, lane, at, true), op = MODEL_NONE;
+
+	for (; i != MODEL_NONE && m->range[i].is_op;
+	     i = model_range_around(m, lane, i, at))
+		op = i;
+	return op;
+}
+
 uint32_t model_range_around(const struct model *m, uint32_t lane,
 			    uint32_t range, int64_t at)
 {

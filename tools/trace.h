@@ -48,7 +48,8 @@
 	X(COLLECTIVE, "Collective name") X(ARG_NAME, "name") \
 	X(SORT_INDEX, "sort_index") X(GPU_OPS, "GPU operations") \
 	X(BLOCKS, "blocks per SM") X(PRIORITY, "priority") \
-	X(LABELS, "labels") X(CALL_CORRELATION, "call correlation")
+	X(LABELS, "labels") X(CALL_CORRELATION, "call correlation") \
+	X(LINE, "line") X(MODULE, "module")
 
 #define TRACE_CATS(X) \
 	X(KERNEL, "kernel") X(MEMCPY, "gpu_memcpy") X(MEMSET, "gpu_memset") \
