@@ -12,7 +12,7 @@ import resource
 import pytest
 from test_tools import (GPU_WORK, TABLES, expected_summary, load, ns, report,
                         slice_of, slices, stats, union, write)
-from tracing import SANITIZED
+from tracing import ROOT, SANITIZED
 
 
 def span(e):
@@ -337,6 +337,84 @@ def test_by(gputrace, tmp_path, by, place):
         check_rows(got[table], grouped(
             ((e["name"], place(e, e)), ns(e["dur"])) for e in slices(events)
             if e["cat"] == cat), ("name", "where"))
+
+
+def test_by_op_of_a_real_trace(gputrace):
+    """Kineto links kernels and operators by External id: another way."""
+    path = ROOT.parent / "shared/data/kineto_h200_cpu_cuda.json.gz"
+    if not path.exists():
+        pytest.skip("no shared data")
+    events = load(path)["traceEvents"]
+    ops = {e["args"]["External id"]: e["name"] for e in slices(events)
+           if e["cat"] == "cpu_op"}
+    want = grouped(((e["name"], ops[e["args"]["External id"]]), ns(e["dur"]))
+                   for e in slices(events) if e["cat"] == "kernel")
+    assert len({op for _, op in want}) > 8
+    check_rows(report(gputrace, "--by", "op", path)["kernels"], want,
+               ("name", "where"))
+
+
+def around(events, of):
+    """By looking at all: the slice that began last of those open."""
+    def find(at):
+        start = ns(at["ts"])
+        open_ones = [e for e in events if of(e) and lane(e) == lane(at) and
+                     span(e)[0] <= start < span(e)[1]]
+        return max(open_ones, key=lambda e: (span(e)[0], -span(e)[1]),
+                   default={"name": "(none)"})
+    return find
+
+
+@pytest.mark.parametrize("by, of", [
+    ("range", lambda e: e["cat"] == "user_annotation"),
+    ("op", lambda e: e["cat"] == "cpu_op"),
+    ("module", lambda e: e["name"].startswith("nn.Module: ")),
+    ("line", lambda e: e["name"].startswith("serve.py("))])
+def test_by_what_is_around(gputrace, tmp_path, by, of):
+    rng = random.Random(9)
+    names = [("user_annotation", "step"), ("user_annotation", "forward"),
+             ("cpu_op", "aten::add"), ("cpu_op", "aten::mm"),
+             ("python_function", "nn.Module: Linear_0"),
+             ("python_function", "serve.py(12): sample"),
+             ("python_function", "serve.py(9): main"),
+             ("python_function", "<built-in method item>")]
+    events = []
+    for i in range(300):
+        events.append(dict(slice_of(*rng.choice(names), rng.randrange(3000),
+                                    rng.randrange(200)),
+                           tid=rng.randrange(1, 3)))
+    for i in range(1, 200):
+        at = rng.randrange(3000)
+        events.append(dict(slice_of("cuda_runtime", "launch", at, 1,
+                                    correlation=i), tid=rng.randrange(1, 4)))
+        events.append(dict(slice_of("kernel", "k%d" % rng.randrange(3), at + 5,
+                                    rng.randrange(9), device=0, stream=7,
+                                    correlation=i), pid=5000000))
+    find = around(slices(events), of)
+    rows = report(gputrace, "-b", by, write(tmp_path / "t.json", events))
+    calls = calls_of(events)
+    check_rows(rows["api"], grouped(
+        ((find(e)["name"],), ns(e["dur"])) for e in calls.values()),
+        ("where",))
+    check_rows(rows["kernels"], grouped(
+        ((e["name"], find(at)["name"]), ns(e["dur"]))
+        for e, at in linked(events)), ("name", "where"))
+
+
+def test_by_the_line_of_a_call(gputrace, tmp_path):
+    """The call's own wins over the function around it; an operator tells its
+    module."""
+    events = [slice_of("python_function", "serve.py(1): main", 0, 99),
+              slice_of("cpu_op", "aten::item", 1, 90, module="Sampler_0"),
+              slice_of("cuda_runtime", "cudaStreamSynchronize", 5, 7,
+                       correlation=1, line="serve.py:3 sample"),
+              slice_of("cuda_runtime", "cudaStreamSynchronize", 15, 7,
+                       correlation=2)]
+    path = write(tmp_path / "t.json", events)
+    assert [r["where"] for r in report(gputrace, "-b", "line", path)["api"]] \
+        == ["serve.py(1): main", "serve.py:3 sample"]
+    assert [r["where"] for r in report(gputrace, "-b", "module", path)["api"]
+            ] == ["Sampler_0"]
 
 
 def test_gpus_of_one_number(gputrace, tmp_path):

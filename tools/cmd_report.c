@@ -25,8 +25,9 @@ static const struct option_spec specs[] = {
 		"WHAT, or name=PATTERN, time=10ms..1.5s,\n"
 		"range=PATTERN, device=N, stream=N; may be given\n"
 		"several times" },
-	{ "by", 'b', "WHAT", "rows for each process, device or stream; all\n"
-		"(default): one for all of them" },
+	{ "by", 'b', "WHAT", "rows for each process, device or stream; for the\n"
+		"range, op, module or line that launched or called;\n"
+		"all (default): one for all of them" },
 	{ "wide", 'w', NULL, "do not cut long names" },
 	{ "html", 0, "OUT", "instead: one page with everything, the findings\n"
 		"of diagnose too, in the file OUT" },
@@ -37,7 +38,7 @@ static const char *const sort_names[NR_SORTS] = {
 };
 
 static const char *const by_names[NR_BY] = {
-	"all", "process", "device", "stream",
+	"all", "process", "device", "stream", "range", "op", "module", "line",
 };
 
 static bool are_tables(const char *list)
@@ -125,6 +126,7 @@ static int print_files(struct report_view *view, char **paths)
 	int status;
 
 	report_init(&r);
+	r.by = view->select.by;
 	status = read_and_print(view, &r, paths);
 	report_fini(&r);
 	return status;

@@ -48,6 +48,7 @@ void report_fini(struct report *r)
 		pairs_fini(pairs[i]);
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		big_free(arrays[i]);
+	report_around_fini(&r->around);
 	intern_fini(&r->names);
 }
 
@@ -82,7 +83,7 @@ static uint32_t event_process(struct report *r, const struct trace_event *ev)
 }
 
 /* The index of the event's lane, or UINT32_MAX when memory ends. */
-static uint32_t event_lane(struct report *r, const struct trace_event *ev)
+uint32_t report_event_lane(struct report *r, const struct trace_event *ev)
 {
 	uint64_t tid = number_or_name(r, trace_field(ev, EV_TID));
 	uint32_t process = event_process(r, ev), lane = UINT32_MAX;
@@ -271,7 +272,8 @@ static void add_work(struct report *r, const struct trace_event *ev,
 static void add_call(struct report *r, const struct trace_event *ev,
 		     uint32_t name, int64_t start, int64_t end)
 {
-	uint32_t lane = event_lane(r, ev);
+	const struct json_value *line = trace_arg(ev, ARG_LINE);
+	uint32_t lane = report_event_lane(r, ev);
 
 	if (lane == UINT32_MAX ||
 	    !BIG_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
@@ -281,13 +283,15 @@ static void add_call(struct report *r, const struct trace_event *ev,
 	r->calls[r->nr_calls++] = (struct call){
 		.correlation = event_correlation(ev), .start = start,
 		.end = end, .name = name, .lane = lane,
+		.line = line->type == JSON_STRING ?
+			intern_value(&r->names, line) : INTERN_NONE,
 	};
 }
 
 static void add_range(struct report *r, const struct trace_event *ev,
 		      uint32_t name, int64_t start, int64_t end)
 {
-	uint32_t lane = event_lane(r, ev);
+	uint32_t lane = report_event_lane(r, ev);
 
 	if (lane == UINT32_MAX ||
 	    !BIG_ROOM(r->range, r->nr_ranges, r->cap_ranges)) {
@@ -368,6 +372,8 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_range(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_GPU_ANNOTATION)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
+	else if (r->by >= BY_OP)
+		report_around_add(r, ev, event_name(r, ev), start, end);
 }
 
 static void add_instant(struct report *r, const struct trace_event *ev)
@@ -392,7 +398,7 @@ static void add_metadata(struct report *r, const struct trace_event *ev)
 	if (!jsonval_is(trace_field(ev, EV_NAME), "thread_name") ||
 	    name->type != JSON_STRING)
 		return;
-	lane = event_lane(r, ev);
+	lane = report_event_lane(r, ev);
 	if (lane != UINT32_MAX)
 		r->lane[lane].name = intern_value(&r->names, name);
 }

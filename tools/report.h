@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/intern.h"
+#include "tools/report_around.h"
 #include "tools/report_memory.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
@@ -35,7 +36,7 @@ struct group_key {
 	uint32_t name;
 	uint32_t second;        /* name of a shape, a range or a call */
 	uint32_t lane;
-	uint32_t place;         /* a process, device or stream: report.by */
+	uint32_t place;         /* a process, a name ...: by report.by */
 };
 
 enum group_set { SET_TIME, SET_BYTES, SET_API = SET_BYTES, SET_QUEUE,
@@ -77,7 +78,7 @@ struct work {                   /* one GPU operation */
 struct call {                   /* one API call */
 	uint64_t correlation;   /* 0: none */
 	int64_t start, end;
-	uint32_t name, lane;
+	uint32_t name, lane, line;      /* line: INTERN_NONE: unknown */
 	bool out;               /* not selected */
 };
 
@@ -127,7 +128,8 @@ struct loss {
 	int64_t n;
 };
 
-enum report_by { BY_ALL, BY_PROCESS, BY_DEVICE, BY_STREAM, NR_BY };
+enum report_by { BY_ALL, BY_PROCESS, BY_DEVICE, BY_STREAM, BY_RANGE, BY_OP,
+	BY_MODULE, BY_LINE, NR_BY };
 
 /* What is wanted; zeroed memory is everything. */
 struct report_select {
@@ -154,6 +156,7 @@ struct report {
 	struct loss *loss;
 	struct memory_event *memory;
 	struct pool *pool;
+	struct report_around around;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,
@@ -162,7 +165,7 @@ struct report {
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
-	enum report_by by;
+	enum report_by by;      /* set before the first file */
 	struct last_stream {    /* most events are of the same */
 		uint64_t pid;
 		int64_t device, stream;
@@ -220,6 +223,9 @@ void report_memory(struct report *r, const struct report_select *select);
 /* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
 void report_add_tracer(struct report *r, const struct json_value *gputrace);
 
+/* The index of an event's lane; UINT32_MAX without memory. */
+uint32_t report_event_lane(struct report *r, const struct trace_event *ev);
+
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,
 			       struct group_key key);
@@ -244,8 +250,9 @@ static inline const struct call *report_work_call(const struct report *r,
 struct group_key report_range_key(const struct report *r,
 				  const struct range *range);
 
-/* Where a group of a CPU lane belongs, and one of GPU work. */
+/* Where a group of a CPU lane belongs, of an API call, and of GPU work. */
 uint32_t report_lane_place(const struct report *r, uint32_t lane);
+uint32_t report_call_place(const struct report *r, const struct call *c);
 uint32_t report_work_place(const struct report *r, const struct work *w);
 
 #endif

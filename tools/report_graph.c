@@ -52,7 +52,7 @@ static void add_launch(struct report *r, const struct node *node, size_t nr)
 	struct group *g = report_group_get(r, &r->graph_launches,
 					   (struct group_key){
 		node->graph, INTERN_NONE, INTERN_NONE,
-		report_lane_place(r, c->lane),
+		report_call_place(r, c),
 	});
 
 	for (size_t i = 1; i < nr; i++) {

@@ -38,6 +38,12 @@ uint32_t report_lane_place(const struct report *r, uint32_t lane)
 	return r->by == BY_PROCESS ? r->lane[lane].process : INTERN_NONE;
 }
 
+uint32_t report_call_place(const struct report *r, const struct call *c)
+{
+	return r->by >= BY_RANGE ? r->around.name[c - r->calls] :
+		report_lane_place(r, c->lane);
+}
+
 /* No thread has so high a number (the kernel's limit is 2^22): these lanes of
  * a process are where the tracer puts start/end ranges. */
 struct group_key report_range_key(const struct report *r,
@@ -68,8 +74,10 @@ uint32_t report_work_place(const struct report *r, const struct work *w)
 		return device;
 	case BY_STREAM:
 		return w->stream;
-	default:
+	case BY_ALL:
 		return INTERN_NONE;
+	default:
+		return call ? report_call_place(r, call) : INTERN_NONE;
 	}
 }
 
@@ -171,8 +179,7 @@ static bool call_key(struct report *r, size_t i, struct group_key *key)
 	const struct call *c = &r->calls[i];
 
 	*key = (struct group_key){
-		c->name, INTERN_NONE, INTERN_NONE,
-		report_lane_place(r, c->lane),
+		c->name, INTERN_NONE, INTERN_NONE, report_call_place(r, c),
 	};
 	return !c->out;
 }

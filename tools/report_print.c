@@ -182,7 +182,8 @@ static void make_row(struct report_view *s, struct report *r,
 	row->group = g;
 	row->name = intern_get(&r->names, key->name);
 	row->lane = key->lane == INTERN_NONE ? NULL : &r->lane[key->lane];
-	row->place = row->lane || key->place == INTERN_NONE ? "" :
+	row->place = row->lane || key->place == INTERN_NONE ?
+		r->by >= BY_RANGE ? "(none)" : "" :
 		report_place_text(r, key->place);
 	row->second = name_or(r, key->second, "");
 	memset(row->id, 0, sizeof(row->id));

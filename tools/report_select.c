@@ -318,7 +318,6 @@ void report_select(struct report *r, const struct report_select *want)
 {
 	struct stretches s = { .nr = 0 };
 
-	r->by = want->by;
 	set_window(r, want);
 	if (want->range)
 		find_stretches(r, want->range, &s);
@@ -339,6 +338,8 @@ void report_finish(struct report *r, const struct report_select *want)
 	r->style[1] = intern_text(&r->names, "StartEnd", 8);
 	report_link(r);
 	report_select(r, want);
+	if (r->by >= BY_RANGE)
+		report_around(r);
 	report_busy(r);
 	report_group(r);
 	report_ranges(r);

@@ -109,6 +109,8 @@ const char *report_place_text(struct report *r, uint32_t place)
 	uint32_t id;
 	int len;
 
+	if (r->by >= BY_RANGE)
+		return intern_get(&r->names, place);
 	if (r->by == BY_PROCESS) {
 		file = r->process[place].file;
 		len = snprintf(text, sizeof(text), "process %s",

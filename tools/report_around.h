@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_TOOLS_REPORT_AROUND_H
+#define GPUTRACE_TOOLS_REPORT_AROUND_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/trace.h"
+
+/*
+ * What was around each API call: the innermost slice of a kind that was open
+ * on its thread when it began.  Kernels have it from the call that launched
+ * them.  Kept and found only where a report is by such a kind.
+ */
+enum around { AROUND_OP, AROUND_MODULE, AROUND_LINE, AROUNDS };
+
+struct around_slices {
+	struct range *slice;
+	size_t nr, cap;
+};
+
+struct report_around {
+	struct around_slices of[AROUNDS];
+	uint32_t *name;         /* of each call; INTERN_NONE: nothing */
+};
+
+struct report;
+void report_around_add(struct report *r, const struct trace_event *ev,
+		       uint32_t name, int64_t start, int64_t end);
+/* After selection, before groups; by a kind that needs it. */
+void report_around(struct report *r);
+void report_around_fini(struct report_around *around);
+
+#endif
