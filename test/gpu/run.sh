@@ -5,7 +5,8 @@
 #
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
 #                                  torch profiler overhead hta (these by
-#                                  default), guest server asleep item soak
+#                                  default), guest server asleep item
+#                                  sources soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -314,13 +315,33 @@ group_asleep()
 		"$O/host/decode" --launch-us 5 --sync-ms 1
 }
 
-# A planted .item(), found by diagnose.
+# What each source of the CPU side costs.
+group_sources()
+{
+	for mode in eager graph; do
+		steps=10
+		[ $mode = graph ] && steps=60
+		mkdir -p "$WORK/sources_$mode"
+		piece "sources_$mode" 250 env LD_PRELOAD="$LIBRARY" \
+			GPUTRACE_OUT="$WORK/sources_$mode/t.%w.json" \
+			GPUTRACE_START=off \
+			"$PYTHON" $HERE/torch_sources.py --mode $mode \
+			--steps $steps --json "$OUT/sources_$mode.json" \
+			"$O/gputrace"
+		grep -v '^gputrace: ' "$WORK/sources_$mode.log" | tail -n 14 |
+			tee -a "$OUT/table.txt"
+		judge "sources_$mode"
+	done
+}
+
+# A planted .item(), found by diagnose, with the line and the operator.
 group_item()
 {
 	for mode in graph eager; do
 		mkdir -p "$WORK/item_$mode"
 		piece "item_$mode" 100 env LD_PRELOAD="$LIBRARY" \
 			GPUTRACE_OUT="$WORK/item_$mode/t.%w.json" \
+			GPUTRACE_TRACE=cuda,nvtx,stacks,torch \
 			GPUTRACE_START=profiler-api "$PYTHON" \
 			$HERE/torch_item.py --mode $mode \
 			--trace "$WORK/item_$mode/t.%w.json" "$O/gputrace"

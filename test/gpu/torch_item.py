@@ -9,7 +9,9 @@ leaves the token on the GPU and reads once behind the last step.  Rounds of
 both alternate untraced: the difference is what the .item() costs.  Then a
 window (cudaProfilerStart) of each is traced, and GPUTRACE diagnose reads
 them.  Fails unless the first names the wait in `sample` where it costs 5 % of
-a step or more, and only there, and the second names none.  Run it with the library preloaded and GPUTRACE_OUT set to FILE.
+a step or more, and only there, by the line and the operator, and the second
+names none.  Run it with the library preloaded, GPUTRACE_OUT set to FILE and
+GPUTRACE_TRACE=cuda,nvtx,stacks,torch.
 """
 import argparse
 import json
@@ -93,7 +95,11 @@ def main():
         facts["where"] = json.dumps(sync)[:600]
     costs = facts["costs_ms"] > 0.05 * facts["step_ms"][0]
     good = bool(sync) == costs and "sync" not in found[1] and \
-        (not sync or sync["evidence"]["range"] == "sample")
+        (not sync or "sample" in sync["evidence"]["path"])
+    if sync:
+        # Where it was asked for: decoder.py is the innermost frame's file.
+        good = good and sync["evidence"]["line"].startswith("decoder.py:") \
+            and sync["evidence"]["operator"] == "aten::item"
     facts["good"] = good
     print(json.dumps(facts))
     return 0 if good else 1
