@@ -720,6 +720,22 @@ def test_record_sets_the_variables(installed):
     assert "HOME" not in env
 
 
+@pytest.mark.parametrize("out, why", [
+    ("missing/t.json", "does not exist: make it first"),
+    ("file/t.json", "nothing can be written in"),
+    ("%h/t.json", None), ("t.json", None), ("/t.json", None)])
+def test_record_into_a_folder_that_is_not_there(installed, tmp_path, out, why):
+    """Said before the program runs, not after its hours."""
+    (tmp_path / "file").write_text("")
+    shutil.copy(BUILD / "libgputrace.so", installed / "lib")
+    done = subprocess.run([installed / "bin/gputrace", "record", "-o", out,
+                           "--", "echo", "ran"], cwd=tmp_path, text=True,
+                          capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == \
+        ((3, "") if why else (0, "ran\n")), done.stderr
+    assert not why or (why in done.stderr and done.stderr.count("\n") == 1)
+
+
 def test_record_finds_the_library_beside_itself(installed):
     library = installed / "bin" / "libgputrace.so"
     shutil.copy(BUILD / "libgputrace.so", library)

@@ -45,6 +45,25 @@ static size_t make_specs(struct option_spec *specs)
 	return settings_nr + 1;
 }
 
+/* A folder that is not there, said now and not after the program's hours.
+ * What a pattern makes of a folder only the program knows. */
+static int check_folder(const char *out)
+{
+	const char *slash = strrchr(out, '/');
+	char folder[PATH_MAX];
+
+	if (!slash || slash == out || slash - out >= (long)sizeof(folder))
+		return STATUS_DONE;
+	snprintf(folder, sizeof(folder), "%.*s", (int)(slash - out), out);
+	if (strchr(folder, '%') || !access(folder, W_OK | X_OK))
+		return STATUS_DONE;
+	return errno == ENOENT ?
+		complain("--out: the folder %s does not exist: make it first",
+			 folder) :
+		complain("--out: nothing can be written in %s: %s", folder,
+			 strerror(errno));
+}
+
 static int set_setting(const struct options *o, size_t i)
 {
 	const struct setting *setting = &settings_table[i];
@@ -55,7 +74,7 @@ static int set_setting(const struct options *o, size_t i)
 	if (setenv(setting->name, o->value, 1))
 		return complain("cannot set %s: %s", setting->name,
 				strerror(errno));
-	return STATUS_DONE;
+	return i == SETTING_OUT ? check_folder(o->value) : STATUS_DONE;
 }
 
 /* The program may change folders before it starts others. */
