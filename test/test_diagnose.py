@@ -383,6 +383,38 @@ def test_wait_without_a_line(gputrace, tmp_path):
     assert "--trace cuda,nvtx,stacks" in gputrace("diagnose", path).out
 
 
+def test_what_the_thread_did_meanwhile(gputrace, tmp_path):
+    """Rows of the thread that launches, for as long as the GPU idles: 10 steps
+    of 1 ms, of which 600 us are idle. Another thread's do not count."""
+    made = Made()
+    for i in range(10):
+        at = 1000 + i * 1000
+        made.step(at, 1000)
+        made.kernel("a", at + 600, at + 605, 395)
+        for tid, name, start, dur in [
+                (1, "Running", 0, 100), (1, "Sleeping", 100, 400),
+                (1, "Preempted", 500, 50), (1, "Running", 550, 450),
+                (9, "Uninterruptible", 0, 1000)]:
+            made.slice("thread_state", name, at + start, dur, 1, 5000003,
+                       thread=tid)
+        made.slice("osrt", "poll", at + 100, 380, 1, 5000004, thread=1)
+        made.slice("osrt", "read", at + 110, 20, 1, 5000004, thread=1)
+        made.slice("osrt", "write", at + 490, 5, 1, 5000004, thread=1)
+    path = made.write(tmp_path / "t.json")
+    found = diagnosed(gputrace, path)["by_id"]["gaps"]["evidence"]
+    # The first gap begins with the first step, the others end at + 605; one
+    # more is the last step's end.
+    assert found["thread_running_ns"] == 10 * (100 + 55) * 1000
+    assert found["thread_preempted_ns"] == 10 * 50000
+    assert (found["blocked_in"], found["blocked_ns"]) == ("poll", 10 * 380000)
+    said = " ".join(gputrace("diagnose", path).out.split())
+    assert "Sleeping 400 us, Running 155 us, Preempted 50.0 us" in said
+    assert "blocked in: poll 380 us, write 5.00 us" in said
+    assert "had no CPU for 50.0 us a step" in said
+    assert "Uninterruptible" not in said
+    assert "read 20" not in said and ", read" not in said
+
+
 def test_nodes_of_a_graph(gputrace, tmp_path):
     """Gaps between nodes are no want of launches, also while the call that
     launched them still runs."""

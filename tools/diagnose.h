@@ -73,7 +73,7 @@ struct found_place {
 	char *what;
 };
 
-enum { FOUND_NUMBERS = 16, FOUND_PLACES = 3 };
+enum { FOUND_NUMBERS = 24, FOUND_PLACES = 3 };
 
 struct found {
 	enum severity severity; /* NONE: nothing was found */
@@ -119,6 +119,12 @@ struct subject {                /* one GPU in its window */
 	int64_t compute;        /* kernels that do not communicate, summed */
 	int64_t idle[CAUSES];
 	struct gap longest[CAUSES][TOP_GAPS];
+	struct doing {          /* what the threads that launch were in */
+		uint32_t name;  /* while the GPU idled */
+		uint8_t kind;   /* enum row_kind */
+		int64_t ns;
+	} *doing;
+	size_t nr_doing, cap_doing;
 	int64_t in_calls;       /* of idle[CAUSE_LAUNCH]: inside API calls */
 	int64_t *gap_before;    /* of each work of the device */
 	uint8_t *gap_cause;     /* its largest part */
@@ -135,6 +141,10 @@ find_fn find_gaps, find_launch_bound, find_sync, find_copies,
  * before): tells a thread that lost its CPU for once from one that waits. */
 void subject_pauses(struct subject *d);
 bool subject_is_wait(const struct subject *d, uint32_t call, int64_t pause);
+/* What the thread of a gap was in, where the trace has such rows; and what
+ * that comes to. */
+void subject_add_doing(struct subject *d, const struct gap *gap);
+void subject_say_doing(const struct subject *d, struct found *f);
 /* Finds the gaps and their causes. */
 void subject_gaps(struct subject *d);
 void subject_fini(struct subject *d);

@@ -155,6 +155,7 @@ static void add_gap(struct subject *d, int64_t start, int64_t end,
 	for (int c = 0; c < CAUSES; c++)
 		d->idle[c] += g.part[c];
 	keep_longest(d->longest[cause], &g);
+	subject_add_doing(d, &g);
 	if (next == MODEL_NONE)
 		return;
 	d->gap_before[next - d->m->device[d->device].first] = end - start;
@@ -198,4 +199,5 @@ void subject_fini(struct subject *d)
 	free(d->pause_median);
 	free(d->pause_count);
 	free(d->pause_kind);
+	free(d->doing);
 }

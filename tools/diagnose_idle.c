@@ -157,6 +157,7 @@ void find_gaps(struct subject *d, struct found *f)
 	found_number(f, "gpu_busy_ns", d->busy);
 	found_number(f, "gpu_idle_ns", idle);
 	say_causes(d, f, idle);
+	subject_say_doing(d, f);
 	put_longest(d, f, most);
 	if (subject_share(d, host) >= 10000) {
 		found_advise(f, "host wait: see what the thread does in the "

@@ -30,6 +30,7 @@ void model_fini(struct model *m)
 	big_free(m->work);
 	big_free(m->call);
 	big_free(m->range);
+	big_free(m->row);
 	free(m->stream);
 	free(m->device);
 	free(m->lane);
@@ -76,9 +77,10 @@ static uint32_t event_process(struct model *m, const struct trace_event *ev,
 			    m->processes.nr, &is_new);
 }
 
-static uint32_t event_lane(struct model *m, const struct trace_event *ev)
+static uint32_t thread_lane(struct model *m, const struct trace_event *ev,
+			    const struct json_value *thread)
 {
-	uint64_t tid = number_or_name(m, trace_field(ev, EV_TID)), pid;
+	uint64_t tid = number_or_name(m, thread), pid;
 	uint32_t process = event_process(m, ev, &pid), lane;
 	bool is_new;
 
@@ -93,6 +95,11 @@ static uint32_t event_lane(struct model *m, const struct trace_event *ev)
 			.file = m->nr_files,
 		};
 	return lane;
+}
+
+static uint32_t event_lane(struct model *m, const struct trace_event *ev)
+{
+	return thread_lane(m, ev, trace_field(ev, EV_TID));
 }
 
 static int64_t int_arg(const struct trace_event *ev, enum trace_arg_key key,
@@ -276,6 +283,27 @@ static void add_range(struct model *m, const struct trace_event *ev,
 	};
 }
 
+static void add_row(struct model *m, const struct trace_event *ev,
+		    uint32_t name, int64_t start, int64_t end)
+{
+	uint32_t lane = thread_lane(m, ev, trace_arg(ev, ARG_THREAD));
+
+	if (m->no_memory || !BIG_ROOM(m->row, m->nr_rows, m->cap_rows)) {
+		m->no_memory = true;
+		return;
+	}
+	m->row[m->nr_rows++] = (struct model_row){
+		.start = start, .end = end, .name = name, .lane = lane,
+		.kind = ev->cat == CAT_OSRT ? ROW_CALL : ROW_STATE,
+	};
+}
+
+static bool is_row(const struct trace_event *ev)
+{
+	return (ev->cat == CAT_OSRT || ev->cat == CAT_THREAD_STATE) &&
+		trace_arg(ev, ARG_THREAD)->type == JSON_NUMBER;
+}
+
 /* Start and end of a slice; false if they cannot be used. */
 static bool event_times(const struct model *m, const struct trace_event *ev,
 			int64_t *start, int64_t *end)
@@ -296,7 +324,7 @@ static void add_slice(struct model *m, const struct trace_event *ev)
 	uint32_t name;
 
 	if (!trace_is_gpu_work(ev->cat) && !trace_is_api(ev->cat) &&
-	    ev->cat != CAT_ANNOTATION && ev->cat != CAT_CPU_OP)
+	    ev->cat != CAT_ANNOTATION && ev->cat != CAT_CPU_OP && !is_row(ev))
 		return;
 	if (!event_times(m, ev, &start, &end)) {
 		m->nr_bad_times++;
@@ -311,6 +339,8 @@ static void add_slice(struct model *m, const struct trace_event *ev)
 		add_work(m, ev, name, start, end);
 	else if (trace_is_api(ev->cat))
 		add_call(m, ev, name, start, end);
+	else if (is_row(ev))
+		add_row(m, ev, name, start, end);
 	else
 		add_range(m, ev, name, start, end);
 }

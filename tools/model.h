@@ -28,6 +28,7 @@
  *      work    by (device, start)      device[d].first .. + nr are its own
  *      call    by (lane, start)        lane[l].first_call .. + nr_calls
  *      range   by (lane, start, longest first), likewise
+ *      row     by (lane, kind, start, longest first)
  *
  * Times are ns from the base of the first file (base.ns of the files' clock);
  * several files are aligned by their baseTimeNanoseconds.  Devices, streams
@@ -82,6 +83,14 @@ struct model_range {            /* NVTX, or an operator of PyTorch */
 	bool is_op;             /* cat cpu_op */
 };
 
+enum row_kind { ROW_CALL, ROW_STATE };
+struct model_row {              /* osrt: a blocking call; or a thread's state */
+	int64_t start, end;
+	uint32_t name;
+	uint32_t lane;          /* the thread that it is about */
+	uint8_t kind;
+};
+
 struct model_stream {
 	int64_t id;
 	uint32_t device;
@@ -116,11 +125,13 @@ struct model {
 	struct model_work *work;
 	struct model_call *call;
 	struct model_range *range;
+	struct model_row *row;
 	struct model_stream *stream;
 	struct model_device *device;
 	struct model_lane *lane;
 	struct model_file *file;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
+	       nr_rows, cap_rows,
 	       nr_streams, cap_streams, nr_devices, cap_devices, nr_lanes,
 	       cap_lanes, nr_files, cap_files;
 	struct pairs devices, streams, processes, lanes;
@@ -152,6 +163,11 @@ static inline const char *model_name(const struct model *m, uint32_t name)
 {
 	return name == MODEL_NONE ? "(unknown)" : intern_get(&m->names, name);
 }
+
+/* The first row of a kind of a lane that may reach behind a time; rows further
+ * on follow, up to nr_rows or another lane or kind. */
+size_t model_row_at(const struct model *m, uint32_t lane, enum row_kind kind,
+		    int64_t at);
 
 /* The last call of a lane that began at or before a time, or MODEL_NONE. */
 uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at);

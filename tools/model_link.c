@@ -45,6 +45,19 @@ static int range_order(const void *a, const void *b)
 	return compare(y->end, x->end);
 }
 
+static int row_order(const void *a, const void *b)
+{
+	const struct model_row *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return compare(x->lane, y->lane);
+	if (x->kind != y->kind)
+		return compare(x->kind, y->kind);
+	if (x->start != y->start)
+		return compare(x->start, y->start);
+	return compare(y->end, x->end);
+}
+
 /* Most files are in order already. */
 static void sort(void *array, size_t nr, size_t size,
 		 int (*order)(const void *, const void *))
@@ -172,8 +185,32 @@ void model_finish(struct model *m)
 	sort(m->work, m->nr_work, sizeof(*m->work), work_order);
 	sort(m->call, m->nr_calls, sizeof(*m->call), call_order);
 	sort(m->range, m->nr_ranges, sizeof(*m->range), range_order);
+	sort(m->row, m->nr_rows, sizeof(*m->row), row_order);
 	find_parts(m);
 	link_work(m);
+}
+
+size_t model_row_at(const struct model *m, uint32_t lane, enum row_kind kind,
+		    int64_t at)
+{
+	enum { NESTED = 8 };    /* blocking calls inside one another */
+	struct model_row key = { .start = at, .end = INT64_MAX, .lane = lane,
+				 .kind = kind };
+	size_t lo = 0, hi = m->nr_rows, i;
+
+	while (lo < hi) {
+		size_t mid = lo + (hi - lo) / 2;
+
+		if (row_order(&m->row[mid], &key) < 0)
+			lo = mid + 1;
+		else
+			hi = mid;
+	}
+	for (i = lo; i > 0 && lo - i < NESTED && m->row[i - 1].lane == lane &&
+	     m->row[i - 1].kind == kind; i--)
+		if (m->row[i - 1].end > at)
+			lo = i - 1;
+	return lo;
 }
 
 uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at)

@@ -49,7 +49,7 @@
 	X(SORT_INDEX, "sort_index") X(GPU_OPS, "GPU operations") \
 	X(BLOCKS, "blocks per SM") X(PRIORITY, "priority") \
 	X(LABELS, "labels") X(CALL_CORRELATION, "call correlation") \
-	X(LINE, "line") X(MODULE, "module")
+	X(LINE, "line") X(MODULE, "module") X(THREAD, "thread")
 
 #define TRACE_CATS(X) \
 	X(KERNEL, "kernel") X(MEMCPY, "gpu_memcpy") X(MEMSET, "gpu_memset") \
@@ -61,7 +61,8 @@
 	X(OVERHEAD, "overhead") X(CUDA_EVENT, "cuda_event") \
 	X(COLLECTIVE_COMM, "collective_comm") \
 	X(COUNTERS, "hardware_counters") \
-	X(PROFILER_RANGE, "cuda_profiler_range") X(SPAN, "Trace")
+	X(PROFILER_RANGE, "cuda_profiler_range") X(SPAN, "Trace") \
+	X(OSRT, "osrt") X(THREAD_STATE, "thread_state")
 
 #define TRACE_HEADER_KEYS(X) \
 	X(SCHEMA, "schemaVersion") X(DEVICES, "deviceProperties") \
