@@ -415,6 +415,23 @@ def test_what_the_thread_did_meanwhile(gputrace, tmp_path):
     assert "read 20" not in said and ", read" not in said
 
 
+def test_a_container_that_is_throttled(gputrace, tmp_path):
+    """Counters inside the window count, one behind it does not."""
+    made = steady(work_us=300)
+    for at, ms, periods in [(500, 1, 1), (2000, 12.5, 2), (3000, 0, 0),
+                            (4000, 7.5, 1), (900000, 5, 1)]:
+        made.events.append({
+            "ph": "C", "name": "container CPU", "pid": 5200000, "ts": at,
+            "args": {"quota %": 200, "throttled ms": ms,
+                     "throttled periods": periods}})
+    path = made.write(tmp_path / "t.json")
+    found = diagnosed(gputrace, path)["by_id"]["gaps"]["evidence"]
+    assert found["throttled_periods"] == 3
+    assert found["throttled_ns"] == 20000000
+    assert "raise the container's CPU quota" in " ".join(
+        gputrace("diagnose", path).out.split())
+
+
 def test_nodes_of_a_graph(gputrace, tmp_path):
     """Gaps between nodes are no want of launches, also while the call that
     launched them still runs."""

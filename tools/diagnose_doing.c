@@ -105,11 +105,39 @@ static int64_t state_ns(const struct subject *d, const char *name)
 	return 0;
 }
 
+/* A container that is throttled looks like a program that launches slowly. */
+static void say_throttled(const struct subject *d, struct found *f)
+{
+	int64_t periods = 0, ns = 0, quota = 0;
+
+	for (size_t i = 0; i < d->m->nr_throttles; i++) {
+		const struct model_throttle *t = &d->m->throttle[i];
+
+		if (t->file != d->steps->file || t->at < d->start ||
+		    t->at > d->end)
+			continue;
+		model_sum(&periods, t->periods);
+		model_sum(&ns, t->ns);
+		quota = t->quota;
+	}
+	if (!periods)
+		return;
+	found_say(f, "the container used up its CPU quota (%lld %%) in %lld "
+		  "periods: its threads stood still, %s of CPU time in all",
+		  (long long)quota, (long long)periods, ns_text(ns).text);
+	found_number(f, "throttled_periods", periods);
+	found_number(f, "throttled_ns", ns);
+	found_advise(f, "raise the container's CPU quota (--cpus, "
+		     "limits.cpu) or leave it away: threads that are throttled "
+		     "launch nothing");
+}
+
 void subject_say_doing(const struct subject *d, struct found *f)
 {
 	const struct doing *call = next_longest(d, ROW_CALL, NULL);
 	int64_t preempted = state_ns(d, "Preempted");
 
+	say_throttled(d, f);
 	say_kind(d, f, ROW_STATE, "the thread that launches was then:");
 	say_kind(d, f, ROW_CALL, "of it, blocked in:");
 	if (next_longest(d, ROW_STATE, NULL)) {

@@ -31,6 +31,7 @@ void model_fini(struct model *m)
 	big_free(m->call);
 	big_free(m->range);
 	big_free(m->row);
+	free(m->throttle);
 	free(m->stream);
 	free(m->device);
 	free(m->lane);
@@ -345,6 +346,32 @@ static void add_slice(struct model *m, const struct trace_event *ev)
 		add_range(m, ev, name, start, end);
 }
 
+/* The source cpu's counter "container CPU". */
+static void add_throttle(struct model *m, const struct trace_event *ev)
+{
+	const struct json_value *args = trace_field(ev, EV_ARGS);
+	struct model_throttle t = { .file = m->nr_files };
+	struct json_value periods, ns, quota;
+
+	if (!jsonval_is(trace_field(ev, EV_NAME), "container CPU") ||
+	    args->type != JSON_OBJECT || !trace_time(ev, EV_TS, &t.at) ||
+	    t.at > TRACE_TS_MAX)
+		return;
+	t.at += m->shift_ns;
+	periods = jsonval_member(args, "throttled periods");
+	ns = jsonval_member(args, "throttled ms");
+	quota = jsonval_member(args, "quota %");
+	if (!jsonval_int(&periods, &t.periods) || t.periods <= 0 ||
+	    !jsonval_scaled(&ns, 6, &t.ns) || t.ns < 0 ||
+	    !jsonval_scaled(&quota, 0, &t.quota))
+		return;
+	if (!VEC_ROOM(m->throttle, m->nr_throttles, m->cap_throttles)) {
+		m->no_memory = true;
+		return;
+	}
+	m->throttle[m->nr_throttles++] = t;
+}
+
 static void add_metadata(struct model *m, const struct trace_event *ev)
 {
 	const struct json_value *name = trace_arg(ev, ARG_ARG_NAME);
@@ -435,6 +462,8 @@ int model_add_file(struct model *m, const char *path,
 		m->nr_events++;
 		if (ev.ph == 'X')
 			add_slice(m, &ev);
+		else if (ev.ph == 'C')
+			add_throttle(m, &ev);
 		else if (ev.ph == 'M')
 			add_metadata(m, &ev);
 	}

@@ -91,6 +91,13 @@ struct model_row {              /* osrt: a blocking call; or a thread's state */
 	uint8_t kind;
 };
 
+struct model_throttle {         /* the container had used up its CPU quota */
+	int64_t at, periods;
+	int64_t ns;             /* withheld, of all its CPUs, since the last */
+	int64_t quota;          /* in % of a CPU */
+	uint32_t file;
+};
+
 struct model_stream {
 	int64_t id;
 	uint32_t device;
@@ -126,12 +133,13 @@ struct model {
 	struct model_call *call;
 	struct model_range *range;
 	struct model_row *row;
+	struct model_throttle *throttle;
 	struct model_stream *stream;
 	struct model_device *device;
 	struct model_lane *lane;
 	struct model_file *file;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
-	       nr_rows, cap_rows,
+	       nr_rows, cap_rows, nr_throttles, cap_throttles,
 	       nr_streams, cap_streams, nr_devices, cap_devices, nr_lanes,
 	       cap_lanes, nr_files, cap_files;
 	struct pairs devices, streams, processes, lanes;
