@@ -50,6 +50,7 @@ struct cpu_thread {
 
 	struct gap recent[RECENT_MAX];  /* calls on `lane`, a ring */
 	uint32_t nr_recent;
+	struct gap latest;              /* on `lane`: what ends last */
 	struct held_call *held;         /* HELD_MAX, made at the first */
 	uint32_t nr_held;
 	uint64_t last_call_ns;          /* start of the latest call seen */
@@ -93,6 +94,20 @@ void cpu_thread_end(struct tracks *tracks, struct cpu_thread *thread,
 
 /* Forgets threads that ended, are settled and have no lane in their name. */
 void cpu_threads_sweep(struct cpu_threads *threads);
+
+/* Something stands on its lane.  Of two that end together the shorter one is
+ * the one that more would cross. */
+static inline void cpu_thread_stands(struct cpu_thread *thread,
+				     uint64_t start_ns, uint64_t end_ns)
+{
+	struct gap *latest = &thread->latest;
+
+	if (end_ns > latest->end_ns ||
+	    (end_ns == latest->end_ns && start_ns > latest->start_ns)) {
+		latest->start_ns = start_ns;
+		latest->end_ns = end_ns;
+	}
+}
 
 /* Reads the names of those still alive from /proc/self/task. */
 void cpu_threads_refresh(struct cpu_threads *threads);

@@ -17,17 +17,6 @@
 /* 4,096 short names and 256 long ones are 2.1 MiB; nested ranges less. */
 enum { CARRY_MAX = 4 << 20 };
 
-/* Closes a range and writes it. */
-static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
-			 bool is_cut)
-{
-	if (is_cut)
-		trace->ranges.nodes[index].flags |= NODE_CUT_OPEN;
-	range_close(&trace->ranges, index, t_ns);
-	encode_range(trace, &trace->ranges.nodes[index]);
-	output_offer(trace);
-}
-
 /* A range ends with the window in which it began, if not before. */
 static uint64_t last_end(const struct trace *trace, uint32_t index,
 			 uint64_t t_ns)
@@ -38,13 +27,28 @@ static uint64_t last_end(const struct trace *trace, uint32_t index,
 	return window && window->close_ns < t_ns ? window->close_ns : t_ns;
 }
 
+/* Closes a range and writes it.  Its thread may have looked at the clock long
+ * after it looked whether the window is open: that end is the window's, too,
+ * as that of the ranges around it, which are not told any more. */
+static void finish_range(struct trace *trace, uint32_t index, uint64_t t_ns,
+			 bool is_cut)
+{
+	uint64_t end_ns = last_end(trace, index, t_ns);
+
+	if (is_cut || end_ns < t_ns)
+		trace->ranges.nodes[index].flags |= NODE_CUT_OPEN;
+	range_close(&trace->ranges, index, end_ns);
+	encode_range(trace, &trace->ranges.nodes[index]);
+	output_offer(trace);
+}
+
 static void close_pushed(struct trace *trace, struct cpu_thread *thread,
 			 uint64_t t_ns)
 {
 	uint32_t index;
 
 	while ((index = range_innermost_pushed(&trace->ranges, thread)))
-		finish_range(trace, index, last_end(trace, index, t_ns), true);
+		finish_range(trace, index, t_ns, true);
 }
 
 static void cut_started(struct trace *trace, uint32_t index, uint64_t t_ns)
@@ -52,8 +56,7 @@ static void cut_started(struct trace *trace, uint32_t index, uint64_t t_ns)
 	const struct node *node = &trace->ranges.nodes[index];
 	bool has_end = node->flags & NODE_ENDING;
 
-	finish_range(trace, index, has_end ? node->end_ns :
-		     last_end(trace, index, t_ns), !has_end);
+	finish_range(trace, index, has_end ? node->end_ns : t_ns, !has_end);
 }
 
 void drain_close_ranges(struct trace *trace, uint64_t t_ns)

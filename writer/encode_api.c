@@ -184,8 +184,10 @@ static struct lane *lane_of(struct trace *trace, struct cpu_thread *thread,
 {
 	if (!range_crosses(&trace->ranges, thread, call->start_ns,
 			   call->end_ns) &&
-	    !crosses_calls(thread, call->start_ns, call->end_ns))
+	    !crosses_calls(thread, call->start_ns, call->end_ns)) {
+		cpu_thread_stands(thread, call->start_ns, call->end_ns);
 		return thread->lane;
+	}
 	return track_place(&trace->tracks,
 			   track_more(&trace->tracks, thread->lane),
 			   ++trace->batch, call->start_ns, call->end_ns);

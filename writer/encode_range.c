@@ -142,6 +142,8 @@ void encode_range(struct trace *trace, const struct node *node)
 	if (!event_times(trace, node->start_ns, node->end_ns))
 		return;
 	lane = lane_of(trace, node, node->end_ns);
+	if (lane == node->thread->lane)
+		cpu_thread_stands(node->thread, node->start_ns, node->end_ns);
 	if (lane)
 		write_range(trace, node, lane, node->end_ns,
 			    node->flags & NODE_CUT_OPEN);
@@ -194,15 +196,18 @@ void encode_open_ranges(struct trace *trace, struct bytes *tail,
 	struct bytes out = trace->out;
 	uint64_t nr_events = trace->nr_events;
 	const struct node *node;
+	uint64_t end_ns;
 	uint32_t i;
 
 	trace->out = *tail;
 	for (i = 1; i < trace->ranges.nr; i++) {
 		node = &trace->ranges.nodes[i];
-		if (node->thread && node->end_ns == RANGE_OPEN &&
-		    !(node->flags & NODE_STARTED) && node->start_ns <= now_ns)
-			write_range(trace, node, node->thread->lane, now_ns,
-				    true);
+		if (!node->thread || node->end_ns != RANGE_OPEN ||
+		    node->flags & NODE_STARTED || node->start_ns > now_ns)
+			continue;
+		end_ns = node->thread->latest.end_ns;
+		write_range(trace, node, node->thread->lane,
+			    end_ns > now_ns ? end_ns : now_ns, true);
 	}
 	write_open_started(trace, now_ns);
 	*tail = trace->out;

@@ -196,6 +196,14 @@ static void link_parent(struct ranges *ranges, uint32_t index,
 	}
 }
 
+static uint64_t stands_over(const struct cpu_thread *thread, uint64_t t_ns)
+{
+	const struct gap *latest = &thread->latest;
+
+	return latest->start_ns < t_ns && t_ns < latest->end_ns ?
+		latest->end_ns : 0;
+}
+
 uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 		    const struct range_record *record, uint64_t start_ns,
 		    const char *text)
@@ -218,6 +226,7 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	ranges->nodes[index].thread = thread;
 	if (record->domain && record->domain->is_operator)
 		ranges->nodes[index].external_id = ++ranges->last_external_id;
+	ranges->nodes[index].inside_ns = stands_over(thread, start_ns);
 	link_parent(ranges, index, log);
 	log_insert(log, start_ns, index);
 	log->open[log->nr_open++] = index;
@@ -338,6 +347,18 @@ static bool holds_open(const struct ranges *ranges, const struct node *node)
 	return false;
 }
 
+/* What was written since it opened outlives it, or it what it opened in. */
+static bool crosses_written(const struct node *node)
+{
+	const struct gap *latest = &node->thread->latest;
+
+	if (node->start_ns == node->end_ns)
+		return false;
+	return (node->start_ns < latest->start_ns &&
+		node->end_ns < latest->end_ns) ||
+	       (node->inside_ns && node->inside_ns < node->end_ns);
+}
+
 void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 {
 	struct node *node = &ranges->nodes[index];
@@ -350,7 +371,8 @@ void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 		remove_index(ranges->open_started, &ranges->nr_started, index);
 	else
 		log->nr_pushed--;
-	if (!(node->flags & NODE_STARTED) && holds_open(ranges, node))
+	if (!(node->flags & NODE_STARTED) &&
+	    (holds_open(ranges, node) || crosses_written(node)))
 		node->flags |= NODE_CROSSES;
 	remove_index(log->open, &log->nr_open, index);
 }

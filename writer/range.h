@@ -85,6 +85,8 @@ struct node {
 	uint32_t depth;
 	uint32_t last_cycle;            /* closed, or had a call, then */
 	uint64_t id, payload;
+	uint64_t inside_ns;             /* end of the slice that stood over
+					 * its start when it opened; 0: none */
 	uint32_t color, category;
 	uint8_t payload_type, record_flags, flags;
 	struct projection *projections;
@@ -138,7 +140,8 @@ void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns);
 uint64_t range_take_early(struct ranges *ranges, uint64_t id);
 
 /* Closes it; sets NODE_CROSSES where another range of its thread's lane
- * began inside and is still open. */
+ * began inside and is still open, or what stands there would be crossed: its
+ * window's end became known late, or CUPTI's clock is ahead of ours. */
 void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns);
 
 /* The pushed range of the thread that began last and is open; 0: none. */

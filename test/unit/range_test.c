@@ -354,6 +354,125 @@ static void test_attributes(void)
 	expect("user_annotation", "(no name)", 2 * US, 3 * US);
 }
 
+/* A time of the process's clock, of windows and records, as the scene's. */
+static uint64_t scene_time(uint64_t t_ns)
+{
+	return t_ns - scene.t_ns;
+}
+
+static uint64_t close_window(void)
+{
+	struct window window = { 0 };
+
+	CHECK(window_get(window_close() / 2, &window));
+	return scene_time(window.close_ns);
+}
+
+static void expect_same_lane(const char *cat, const char *name,
+			     const char *other_cat, const char *other,
+			     bool is_same)
+{
+	struct found one = find(cat, name), two = find(other_cat, other);
+
+	CHECK(one.nr == 1 && two.nr == 1);
+	CHECK_EQ(one.tid == two.tid, is_same);
+}
+
+/*
+ *   step      0 ------------------------- (no pop: the window is closed)
+ *   sample        1 ------------- close ---- pop
+ *   request   0 ----------------- close ---- end
+ *
+ * A thread that lost its CPU between its look at the window and its look at
+ * the clock: its pop is told, later than the window's end.
+ */
+static void test_pop_after_close(void)
+{
+	uint64_t closed;
+
+	begin();
+	scene_push(0, 0, "step");
+	scene_push(1, 1, "sample");
+	scene_range(RECORD_RANGE_START, 0, 900, "request");
+	scene_commit();
+	step(false);
+	closed = close_window();
+	scene_pop(closed + 125 * US, 1);
+	scene_range(RECORD_RANGE_END, closed + 125 * US, 900, NULL);
+	scene_commit();
+	scene_launch(SELF, 1, 2, closed + 100 * US);
+	finish();
+	expect("user_annotation", "step", 0, closed);
+	expect("user_annotation", "sample", 1, closed);
+	expect("user_annotation", "request", 0, closed);
+	expect("cuda_runtime", "cudaLaunchKernel", 2, closed);
+	CHECK(strstr(find("user_annotation", "sample").line, "\"open\":true"));
+	CHECK(strstr(find("user_annotation", "request").line,
+		     "\"open\":true"));
+	expect_same_lane("user_annotation", "step", "user_annotation",
+			 "sample", true);
+	CHECK(window_open() & 1);
+}
+
+/* The same, but all is told before the window's end is known. */
+static void test_close_known_late(void)
+{
+	uint64_t closed;
+
+	begin();
+	scene_push(0, 0, "outside");
+	scene_push(1, 1, "step");
+	scene_push(2, 2, "sample");
+	scene_launch(SELF, 1, 3, 900 * US);
+	scene_pop(901 * US, 2);
+	step(false);
+	closed = close_window();
+	CHECK(closed < 900 * US);
+	finish();
+	expect("user_annotation", "sample", 2, 901 * US);
+	expect("user_annotation", "step", 1, closed);
+	expect("user_annotation", "outside", 0, closed);
+	expect_same_lane("cuda_runtime", "cudaLaunchKernel",
+			 "user_annotation", "sample", true);
+	expect_same_lane("user_annotation", "step", "user_annotation",
+			 "sample", false);
+	expect_same_lane("user_annotation", "step", "user_annotation",
+			 "outside", true);
+	CHECK(window_open() & 1);
+}
+
+/* CUPTI's clock is ahead of ours: a call ends behind the pop, or the push, that
+ * follows it, which is read later than the call. */
+static void test_call_ends_behind(void)
+{
+	begin();
+	scene_push(0, 0, "outer");
+	scene_push(10 * US, 1, "inner");
+	scene_launch(SELF, 1, 20 * US, 82 * US);
+	step(false);
+	scene_pop(80 * US, 1);
+	scene_push(81 * US, 1, "within");
+	scene_pop(81 * US + 500, 1);
+	scene_pop(90 * US, 0);
+	scene_call(CUPTI_ACTIVITY_KIND_RUNTIME,
+		   CUPTI_RUNTIME_TRACE_CBID_cudaMemcpyAsync_v3020, SELF, 2,
+		   100 * US, 112 * US);
+	step(false);
+	scene_push(111 * US, 0, "beyond");
+	scene_pop(120 * US, 0);
+	finish();
+	expect("user_annotation", "inner", 10 * US, 80 * US);
+	expect("user_annotation", "beyond", 111 * US, 120 * US);
+	expect_same_lane("cuda_runtime", "cudaMemcpyAsync", "user_annotation",
+			 "beyond", false);
+	expect_same_lane("cuda_runtime", "cudaLaunchKernel",
+			 "user_annotation", "inner", false);
+	expect_same_lane("cuda_runtime", "cudaLaunchKernel",
+			 "user_annotation", "within", true);
+	expect_same_lane("cuda_runtime", "cudaLaunchKernel",
+			 "user_annotation", "outer", true);
+}
+
 int main(void)
 {
 	scene_begin();
@@ -363,6 +482,9 @@ int main(void)
 	test_open();
 	test_many();
 	test_attributes();
+	test_pop_after_close();
+	test_close_known_late();
+	test_call_ends_behind();
 	bytes_fini(&file);
 	return check_result();
 }
