@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A client of the control socket, from its description alone (the manual's
 CONTROL SOCKET), and a program to talk to."""
+import contextlib
 import json
 import os
 import pathlib
@@ -21,6 +22,21 @@ def until(what, seconds=20):
     while not (value := what()) and time.monotonic() < deadline:
         time.sleep(0.01)
     return value
+
+
+def of_tasks(pid, name="comm"):
+    """What /proc has in a file of each of its threads: [(folder, text)].
+    Between the list and the look threads end."""
+    found = []
+    for task in pathlib.Path("/proc/%d/task" % pid).iterdir():
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            found.append((task, (task / name).read_text()))
+    return found
+
+
+def threads(pid):
+    """{name: its folder}"""
+    return {text.strip(): task for task, text in of_tasks(pid)}
 
 
 class Client:

@@ -15,6 +15,7 @@ import tempfile
 import time
 
 import pytest
+from control import threads
 from tracing import (BUILD, LIBRARY, SANITIZED, Trace, environment, judge,
                      own_lines)
 
@@ -88,10 +89,9 @@ def refused(done, *words):
 def settle_library(pid, *gone, deadline=10):
     """Until it is attached, and threads of these names are gone.  The one that
     loads stays for 3 s where nobody has read how it went."""
-    end, tasks = time.monotonic() + deadline, "/proc/%d/task" % pid
+    end = time.monotonic() + deadline
     while time.monotonic() < end:
-        names = {p.read_text().strip()
-                 for p in pathlib.Path(tasks).glob("*/comm")}
+        names = set(threads(pid))
         if "gputrace-writer" in names and not names & {"gputrace-attach",
                                                        *gone}:
             return

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The control socket and the commands that use it: start, stop, status,
 capture, dump of a running process."""
+import contextlib
 import fcntl
 import json
 import os
@@ -12,7 +13,7 @@ import sys
 import time
 
 import pytest
-from control import Client, Server, starttime, until
+from control import Client, Server, starttime, threads, until
 from tracing import (BUILD, LIBRARY, SANITIZED, Trace, environment, judge,
                      run)
 
@@ -74,7 +75,7 @@ def test_a_window_with_a_descriptor(server, tmp_path):
         begun = client.ask("start fd=1", fd)
         os.close(fd)
         assert begun["ok"] and server.state() == "recording"
-        time.sleep(0.1)
+        assert until(lambda: server.ask("status")["kernels"] > 3)
         done = server.ask("stop")
         assert done["ok"] and done["window"] == begun["window"]
         assert client.ask("wait window=%d" % begun["window"]) == done
@@ -219,12 +220,13 @@ def test_descriptors_that_are_no_file(server, tmp_path):
 
 
 def descriptors(server):
-    """Those of the socket's thread."""
-    for task in os.scandir("/proc/%d/task" % server.pid):
-        with open(task.path + "/comm", encoding="ascii") as file:
-            if file.read().strip() == "gputrace-socket":
-                return list(os.scandir(task.path + "/fd"))
-    return []
+    """What those of the socket's thread are; between the list and the look it
+    closes some."""
+    task, found = threads(server.pid).get("gputrace-socket"), []
+    for fd in os.listdir(task / "fd") if task else ():
+        with contextlib.suppress(FileNotFoundError):
+            found.append(os.readlink(task / "fd" / fd))
+    return found
 
 
 def fds(server):
@@ -232,7 +234,7 @@ def fds(server):
 
 
 def files(server):
-    return " ".join(os.readlink(fd.path) for fd in descriptors(server))
+    return " ".join(descriptors(server))
 
 
 def quiet(server):
@@ -510,7 +512,7 @@ assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
 path, own = sys.argv[1:]
 while not (os.path.isdir(path) and os.listdir(path)):
     time.sleep(0.01)
-time.sleep(0.1)
+time.sleep(0.5)
 os.closerange(3, 200)
 listeners = []
 for i in range(20):
@@ -619,7 +621,7 @@ def test_start_and_stop(server, tmp_path, gputrace):
     table = gputrace("status", server.pid, "--format", "json")
     row = json.loads(table.out)["processes"][0]
     assert (row["pid"], row["state"]) == (server.pid, "recording")
-    time.sleep(0.05)
+    assert until(lambda: server.ask("status")["kernels"] > 3)
     done = gputrace("stop", server.pid, "-o", tmp_path)
     assert (done.status, done.out) == (0, "%s//%s\n" % (tmp_path, name.name)) \
         or done.out == "%s/%s\n" % (tmp_path, name.name), done.err
@@ -849,6 +851,23 @@ def test_commands_that_cannot(server, tmp_path, gputrace):
             (args, done.status, done.err)
         assert done.out == "" or args[0] == "status"
     assert not [p for p in tmp_path.iterdir()]
+
+
+@pytest.mark.parametrize("step", ["BIND", "LISTEN"])
+def test_one_that_has_just_begun(tmp_path, gputrace, step):
+    """It has no socket yet, or one at which nobody listens: it is waited
+    for, and who has none for good is told so."""
+    shim = "%s:%s" % (BUILD / "shim" / "slow.so", LIBRARY)
+    for ms, status in ((700, 0), (60000, 3)):
+        with Server(tmp_path, LD_PRELOAD=shim,
+                    **{"SHIM_%s_MS" % step: ms}) as server:
+            assert until(lambda: "gputrace-socket" in threads(server.pid))
+            assert step == "BIND" or until(server.path.exists)
+            begun = time.monotonic()
+            done = gputrace("status", server.pid)
+            assert done.status == status, done.err
+            assert time.monotonic() - begun < 10
+            assert status == 0 or "socket" in done.err
 
 
 def test_without_a_socket(tmp_path, gputrace):

@@ -3,10 +3,12 @@
 signals; and that nothing happens while nothing has."""
 import collections
 import pathlib
+import re
 import signal
 import time
 
 import pytest
+from control import of_tasks
 from tracing import SANITIZED, Run, Trace, judge, own_lines, run, start, traced
 
 SILU, COPY = "act_and_mul", "unrolled"
@@ -31,9 +33,8 @@ def wait_for(condition, seconds=20):
 def switches(pid):
     """{thread of ours: how often it has gone to sleep}"""
     found = {}
-    for task in pathlib.Path("/proc/%d/task" % pid).iterdir():
-        lines = dict(l.split(":\t") for l in
-                     (task / "status").read_text().splitlines())
+    for _, text in of_tasks(pid, "status"):
+        lines = dict(l.split(":\t") for l in text.splitlines())
         if lines["Name"].startswith("gputrace"):
             found[lines["Name"]] = int(lines["voluntary_ctxt_switches"])
     return found
@@ -204,6 +205,13 @@ def test_a_duration(tmp_path):
 
 # ---- Signals ----
 
+def catches(pid, number):
+    """A thread of ours is there before that; until then it would end it."""
+    text = pathlib.Path("/proc/%d/status" % pid).read_text()
+    mask = re.search(r"^SigCgt:\s*(\w+)$", text, re.M).group(1)
+    return int(mask, 16) >> (number - 1) & 1
+
+
 def send(process, number):
     process.send_signal(number)
     time.sleep(0.3)
@@ -214,7 +222,7 @@ def test_a_signal_opens_and_closes(tmp_path):
     process = start("decode", "--seconds", 2, "--sync-ms", 2, "--kernels", 5,
                     GPUTRACE_START="off", GPUTRACE_SIGNAL="USR2",
                     GPUTRACE_OUT=path)
-    wait_for(lambda: "gputrace-timer" in switches(process.pid))
+    wait_for(lambda: catches(process.pid, signal.SIGUSR2))
     time.sleep(0.2)
     assert not path.exists()
     send(process, signal.SIGUSR2)
@@ -256,7 +264,7 @@ def test_a_signal_dumps(tmp_path):
     process = start("decode", "--seconds", 20, "--sync-ms", 2, "--kernels", 5,
                     GPUTRACE_RECORDER="10", GPUTRACE_DUMP_SIGNAL="SIGUSR1",
                     GPUTRACE_OUT=tmp_path / "t.json")
-    wait_for(lambda: "gputrace-timer" in switches(process.pid))
+    wait_for(lambda: catches(process.pid, signal.SIGUSR1))
     time.sleep(0.5)
     assert not list(tmp_path.iterdir())
     process.send_signal(signal.SIGUSR1)

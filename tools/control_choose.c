@@ -6,12 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "inject/settings.h"
 #include "tools/control_file.h"
 #include "tools/gputrace.h"
 
 #define NS_PER_S UINT64_C(1000000000)
+
+/* 3 s: as long as a start takes, also on a busy machine. */
+enum { LOOKS = 150, LOOK_US = 20000 };
 
 /* ---- Which ---- */
 
@@ -35,12 +39,28 @@ static int find(const struct options *o, const char *match,
 	return status;
 }
 
+/* One that has just begun, or was just attached to, opens its socket some ms
+ * later, where CUPTI's start takes a second, that much later; and it has its
+ * name before it listens.  `looks`: that remain, for all of them. */
+static int open_patiently(struct chosen *chosen, struct control *control,
+			  struct target *t, int *looks, char *why, size_t size)
+{
+	int error;
+
+	while ((error = control_open(control, &chosen->machine, t, why, size))
+	       && (t->may_come || error == -ECONNREFUSED) && (*looks)-- > 0) {
+		usleep(LOOK_US);
+		target_read(&chosen->machine, t->pid, NULL, t);
+	}
+	return error;
+}
+
 /* Only those stay whose sockets are open. */
 static int open_all(const struct options *o, bool all_or_none,
 		    struct chosen *chosen)
 {
 	struct targets *found = &chosen->found;
-	int status = STATUS_DONE;
+	int status = STATUS_DONE, looks = o->nr_operands ? LOOKS : 0;
 	char why[PATH_MAX + 256];
 	size_t nr = 0;
 
@@ -48,8 +68,9 @@ static int open_all(const struct options *o, bool all_or_none,
 	if (!chosen->control)
 		return complain("out of memory");
 	for (size_t i = 0; i < found->nr; i++) {
-		if (control_open(&chosen->control[nr], &chosen->machine,
-				 &found->target[i], why, sizeof(why)))
+		if (open_patiently(chosen, &chosen->control[nr],
+				   &found->target[i], &looks, why,
+				   sizeof(why)))
 			status = complain("%s: %s", o->command, why);
 		else
 			found->target[nr++] = found->target[i];

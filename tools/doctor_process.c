@@ -130,6 +130,7 @@ static void see_thread(const struct look *machine, struct process *p,
 	}
 	p->has_flush |= !strcmp(name, "gputrace-flush\n");
 	p->has_socket |= !strcmp(name, "gputrace-socket\n");
+	p->has_attach |= !strcmp(name, "gputrace-attach\n");
 }
 
 /* "/a/.b.json.gputrace-twin (deleted)" -> "/a/b.json" */

@@ -27,7 +27,7 @@ struct process {
 	long tracer;                    /* who ptraces it, 0: nobody */
 	uint64_t capabilities;          /* effective */
 	bool has_writer, has_flush;     /* threads of ours */
-	bool has_socket;
+	bool has_socket, has_attach;
 	char writer_files[48];          /* "task/TID/fd" of the first */
 	bool has_gpu;                   /* /dev/nvidia* is open */
 	uint64_t gpus;                  /* bit N: /dev/nvidiaN is, N < 64 */

@@ -253,13 +253,22 @@ static void judge_traced(const struct look *machine, const struct process *p,
 		t->reach = REACH_SOCKET;
 		return;
 	}
-	if (t->signal[0])
-		t->reach = REACH_SIGNAL;
-	else if (control && !strcmp(control, "off"))
+	if (control && !strcmp(control, "off"))
 		refuse(t, "GPUTRACE_CONTROL=off, and no GPUTRACE_SIGNAL");
 	else
 		target_no_socket(machine, t);
+	if (t->signal[0]) {
+		t->reach = REACH_SIGNAL;
+		t->why[0] = '\0';
+	}
 	t->socket[0] = '\0';
+}
+
+/* Between the load of the library, or cuInit, and its threads. */
+static bool may_be_starting(const struct process *p, const struct target *t)
+{
+	return t->state == STATE_ASIDE ||
+		(t->state == STATE_WAITING && p->has_attach);
 }
 
 static void judge(const struct look *machine, const struct process *p,
@@ -270,6 +279,7 @@ static void judge(const struct look *machine, const struct process *p,
 		return;
 	}
 	t->socket[0] = '\0';
+	t->may_come = may_be_starting(p, t);
 	if (t->state == STATE_STOPPED)
 		refuse(t, "it is stopped: kill -CONT %ld", t->pid);
 	else if (t->state == STATE_UNTRACED)

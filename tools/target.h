@@ -48,6 +48,8 @@ struct target {
 	bool has_library, has_cuda;
 	enum target_state state;
 	enum target_reach reach;
+	bool may_come;          /* its socket, which is not there: a program
+				 * that has just begun looks like that */
 	char why[256];          /* NO: why not, and what to do */
 	char signal[16];        /* GPUTRACE_SIGNAL: "USR2" or "" */
 	char socket[PATH_MAX];  /* its path behind "/proc/PID/root"; "" if
@@ -71,7 +73,8 @@ void target_read(const struct look *machine, long pid, target_ask *ask,
  * -ENOENT: none; -EPERM: not its user's; another -errno. */
 int target_socket(const struct look *machine, const struct target *t);
 
-/* Sets REACH_NO and the reason why target_socket() finds none. */
+/* Sets REACH_NO and the reason why target_socket() finds none; may_come where
+ * nothing tells it. */
 void target_no_socket(const struct look *machine, struct target *t);
 
 /* "sleeping", ... */

@@ -119,6 +119,7 @@ void target_no_socket(const struct look *machine, struct target *t)
 		close_open(fd);
 	}
 	t->reach = REACH_NO;
+	t->may_come = !reason;
 	if (!reason)
 		snprintf(t->why, sizeof(t->why), "no socket, and nothing tells "
 			 "why: GPUTRACE_LOG=info would");
