@@ -414,6 +414,9 @@ static void test_pop_after_close(void)
 	CHECK(window_open() & 1);
 }
 
+/* 10 s, when the window has been closed. */
+#define LATE (10000000 * US)
+
 /* The same, but all is told before the window's end is known. */
 static void test_close_known_late(void)
 {
@@ -423,13 +426,13 @@ static void test_close_known_late(void)
 	scene_push(0, 0, "outside");
 	scene_push(1, 1, "step");
 	scene_push(2, 2, "sample");
-	scene_launch(SELF, 1, 3, 900 * US);
-	scene_pop(901 * US, 2);
+	scene_launch(SELF, 1, 3, LATE);
+	scene_pop(LATE + US, 2);
 	step(false);
 	closed = close_window();
-	CHECK(closed < 900 * US);
+	CHECK(closed < LATE);
 	finish();
-	expect("user_annotation", "sample", 2, 901 * US);
+	expect("user_annotation", "sample", 2, LATE + US);
 	expect("user_annotation", "step", 1, closed);
 	expect("user_annotation", "outside", 0, closed);
 	expect_same_lane("cuda_runtime", "cudaLaunchKernel",
