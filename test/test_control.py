@@ -665,13 +665,15 @@ def test_captures_of_a_busy_program(tmp_path, gputrace):
             "--kernel-us", 2000, "--sync-ms", 1]
     with Server(tmp_path, *busy) as server:
         server.client().close()
+        kernels = []    # a machine without time for it may launch none in 0.1 s
         for number in range(4):
             path = tmp_path / ("%d.json" % number)
             done = gputrace("capture", server.pid, "-d", "100ms", "-o", path)
             assert done.status == 0, done.err
             trace = check(path)
-            assert trace.slices("kernel")
+            kernels += trace.slices("kernel")
             assert "unfinished GPU work" not in trace.losses()
+        assert kernels
 
 
 def test_capture_into_a_link(server, tmp_path, gputrace):
