@@ -160,6 +160,7 @@ $(O)/host/profiler: $(O)/sim/libcupti.so.13
 $(O)/shim/%.so: $(O)/obj/sim/test/shim/%.o
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -o $@ $^
+$(O)/shim/python.so: $(O)/libgputrace.a
 
 CORE_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) $(ZLIB_LIB) -ldl -lm
 $(O)/unit/% $(O)/bench/% $(O)/fuzz/%: CORE_LIBS := $(CORE_LIBS)

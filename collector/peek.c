@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/peek.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PAGE_SHIFT 12           /* the smallest that Linux has */
+#define KERNEL_SIGSET_SIZE 8
+
+/* What lies there belongs to others, who may be changing it or have freed it:
+ * the sanitizers are right, and it does not matter. */
+#if defined(__clang__) || defined(__GNUC__)
+#define UNCHECKED __attribute__((no_sanitize("address", "thread")))
+#endif
+
+/* Not to become a call of memcpy(), which sanitizers check. */
+typedef volatile uint64_t any_word __attribute__((aligned(1), may_alias));
+
+static int ask(uintptr_t address)
+{
+	syscall(SYS_rt_sigprocmask, -1, address, NULL, KERNEL_SIGSET_SIZE);
+	return errno;
+}
+
+static bool page_is_there(struct peek *peek, uintptr_t page)
+{
+	uintptr_t *slot = &peek->pages[page % PEEK_PAGES];
+
+	if (*slot == page)
+		return page != 0;
+	if (!page || ask(page << PAGE_SHIFT) != EINVAL)
+		return false;
+	*slot = page;
+	return true;
+}
+
+UNCHECKED static void copy(char *to, uintptr_t from, size_t size)
+{
+	for (; size >= 8; size -= 8, from += 8, to += 8)
+		__builtin_memcpy(to, &(uint64_t){ *(any_word *)from }, 8);
+	for (; size; size--)
+		*to++ = *(volatile char *)from++;
+}
+
+bool peek_copy(struct peek *peek, void *to, uintptr_t from, size_t size)
+{
+	uintptr_t page, last;
+
+	if (!size || from + size < from)
+		return false;
+	last = (from + size - 1) >> PAGE_SHIFT;
+	for (page = from >> PAGE_SHIFT; page <= last; page++)
+		if (!page_is_there(peek, page))
+			return false;
+	copy(to, from, size);
+	return true;
+}
+
+bool peek_works(void)
+{
+	uint64_t there = 0;
+	int saved = errno;
+	bool works = ask((uintptr_t)&there) == EINVAL &&
+		     ask(sizeof(there)) == EFAULT;
+
+	errno = saved;
+	return works;
+}
