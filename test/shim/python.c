@@ -7,6 +7,7 @@
 
 #include <dlfcn.h>
 #include <execinfo.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -151,4 +152,25 @@ SHOWN double measure(int is_walk, int nr)
 			least = ns;
 	}
 	return least;
+}
+
+/* ---- A thread without Python ---- */
+
+static void *walk_there(void *nr)
+{
+	char text[PYTHON_TEXT_MAX];
+
+	*(int *)nr = python_walk(text, sizeof(text));
+	return NULL;
+}
+
+SHOWN int walk_in_thread(void)
+{
+	pthread_t thread;
+	int nr = -1;
+
+	if (pthread_create(&thread, NULL, walk_there, &nr))
+		return -1;
+	pthread_join(thread, NULL);
+	return nr;
 }
