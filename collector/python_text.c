@@ -106,7 +106,7 @@ static uint32_t base_name(const struct piece *piece)
 
 	while (i && character(piece, i - 1) != '/')
 		i--;
-	return i;
+	return i < piece->nr ? i : 0;   /* all of "folder/" */
 }
 
 void python_text_string(struct python_text *text, struct peek *peek,

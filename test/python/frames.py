@@ -201,6 +201,8 @@ def code_from_text():
     run("def 测试():\n  check()\n测试()\n", "/data/模型.py")
     run("def \U0001d4d0():\n check()\n\U0001d4d0()\n", "dir/\U0001f600.py")
     run("check()\n", "<string>")
+    run("check()\n", "")
+    run("check()\n", "/a/folder/")
     run("check()\n", "a\nb\x01\x7f\x85.py")
     run("check()\n", "/x/" + "é" * 60 + ".py")
     run("check()\n", "/x/y\udc80z.py")

@@ -30,9 +30,13 @@ def printable(text):
                    for c in text)
 
 
+def base_name(path):
+    return path.split("/")[-1] or path or "?"
+
+
 def told(pairs):
     """The lines for (frame, line number) pairs, as Python itself sees them."""
-    return ["%s:%d %s" % (printable(frame.f_code.co_filename.split("/")[-1]),
+    return ["%s:%d %s" % (printable(base_name(frame.f_code.co_filename)),
                           line or 0, printable(name_of(frame.f_code)))
             for frame, line in pairs]
 

@@ -17,12 +17,15 @@
 
 #include "collector/log.h"
 #include "collector/peek.h"
+#include "collector/python_layout.h"
+#include "collector/python_lines.h"
 
 #define SHOWN __attribute__((visibility("default")))
 #define NR_SAMPLES 4096
 
 SHOWN int prepare(int level)
 {
+	log_keep_stderr();
 	log_init((enum log_level)level, NULL);
 	return python_prepare();
 }
@@ -51,6 +54,26 @@ SHOWN int nr_eval_frames(void)
 	for (i = 0; i < depth; i++)
 		nr += python_is_eval_frame((uintptr_t)stack[i] - 1);
 	return nr;
+}
+
+/* The line of the instruction `at` bytes into a code object. */
+SHOWN int line_at(unsigned int minor, uintptr_t code, int64_t at)
+{
+	struct python_types types = {
+		.code = (uintptr_t)dlsym(RTLD_DEFAULT, "PyCode_Type"),
+		.bytes = (uintptr_t)dlsym(RTLD_DEFAULT, "PyBytes_Type"),
+	};
+	uint32_t budget = 1 << 20;
+	struct peek peek = { 0 };
+	const char *why;
+	static struct python_layout layout;
+
+	if (!layout.minor &&
+	    python_layout_find(&layout, minor,
+			       (uintptr_t)dlsym(RTLD_DEFAULT, "_PyRuntime"),
+			       &types, &why))
+		return -1;
+	return python_line(&peek, &layout, types.bytes, code, at, &budget);
 }
 
 /* ---- In a signal handler ---- */
