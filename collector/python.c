@@ -99,7 +99,8 @@ static void pin(const void *address)
 
 	if (dladdr(address, &where) && where.dli_fname &&
 	    strchr(where.dli_fname, '/'))
-		dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+		dlopen(where.dli_fname,
+		       RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
 /* "3.12.1 (main, ...": 12; 0 for others and for what is not released yet,
@@ -114,7 +115,9 @@ static unsigned int minor_version(const char *text)
 	minor = strtoul(text + 2, &end, 10);
 	if (*end == '.')
 		strtoul(end + 1, &end, 10);
-	return *end == 'a' || *end == 'b' || minor > 255 ? 0 : (unsigned int)minor;
+	if (*end == 'a' || *end == 'b' || minor > 255)
+		return 0;
+	return (unsigned int)minor;
 }
 
 static int learn(const struct symbols *symbols, const char **why)

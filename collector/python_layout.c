@@ -89,7 +89,8 @@ static int find_version(struct python_layout *layout, unsigned int minor,
 
 /* Where the type of code objects says that this member lies; -1: it has none
  * of that name. */
-static int64_t member_offset(struct peek *peek, uintptr_t type, const char *name)
+static int64_t member_offset(struct peek *peek, uintptr_t type,
+			     const char *name)
 {
 	size_t size = strlen(name) + 1;
 	uintptr_t member, text;

@@ -114,8 +114,9 @@ static int64_t jump(const uint8_t *at)
 		return 0;
 	if (code >> 26 == 0x05)                         /* b */
 		return ((int32_t)(code << 6) >> 6) * (int64_t)4;
+	/* b.cond, cbz, cbnz */
 	if (code >> 24 == 0x54 || (code >> 25 & 0x3f) == 0x1a)
-		return ((int32_t)(code << 8) >> 13) * (int64_t)4; /* b.cond, cbz */
+		return ((int32_t)(code << 8) >> 13) * (int64_t)4;
 #else
 	(void)at;
 #endif
@@ -142,7 +143,8 @@ static void count(struct candidate *candidates, const struct code_range *range)
 }
 
 static void find_seldom(const struct object *object,
-			const struct code_range *loop, struct code_range *seldom)
+			const struct code_range *loop,
+			struct code_range *seldom)
 {
 	struct candidate candidates[NR_CANDIDATES] = { 0 };
 	const uint8_t *at = (const uint8_t *)loop->start;
@@ -156,7 +158,8 @@ static void find_seldom(const struct object *object,
 		if (target - loop->start < loop->size ||
 		    target < object->start || target >= object->end)
 			continue;
-		if (find_range(object, target, &range) && range.start != target)
+		if (find_range(object, target, &range) &&
+		    range.start != target)
 			count(candidates, &range);
 	}
 	for (i = 1; i < NR_CANDIDATES; i++)
