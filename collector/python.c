@@ -33,8 +33,6 @@ static struct interpreter {
 	struct python_layout layout;
 	struct python_types types;
 	struct code_range loop[2];
-	unsigned int minor;
-	const char *version;
 } python;
 static _Atomic bool is_known;
 
@@ -120,16 +118,15 @@ static unsigned int minor_version(const char *text)
 	return (unsigned int)minor;
 }
 
-static int learn(const struct symbols *symbols, const char **why)
+static int learn(const struct symbols *symbols, const char *version,
+		 const char **why)
 {
 	int err;
 
 	python.types.code = (uintptr_t)symbols->code_type;
 	python.types.text = (uintptr_t)symbols->text_type;
 	python.types.bytes = (uintptr_t)symbols->bytes_type;
-	python.version = ((const char *(*)(void))symbols->version)();
-	python.minor = minor_version(python.version);
-	err = python_layout_find(&python.layout, python.minor,
+	err = python_layout_find(&python.layout, minor_version(version),
 				 (uintptr_t)symbols->runtime, &python.types,
 				 why);
 	if (err)
@@ -147,7 +144,7 @@ static int learn(const struct symbols *symbols, const char **why)
 int python_prepare(void)
 {
 	struct symbols symbols;
-	const char *why = NULL;
+	const char *version, *why = "its frames are recorded";
 	int err;
 
 	if (atomic_load_explicit(&is_known, memory_order_acquire))
@@ -161,9 +158,10 @@ int python_prepare(void)
 			 "tell what memory can be read");
 		return -ENOSYS;
 	}
-	err = learn(&symbols, &why);
-	log_line(LOG_INFO, "Python %.*s: %s", (int)strcspn(python.version, " "),
-		 python.version, err ? why : "its frames are recorded");
+	version = ((const char *(*)(void))symbols.version)();
+	err = learn(&symbols, version, &why);
+	log_line(LOG_INFO, "Python %.*s: %s", (int)strcspn(version, " "),
+		 version, why);
 	if (!err) /* Pairs with the acquire loads in this file. */
 		atomic_store_explicit(&is_known, true, memory_order_release);
 	return err;

@@ -57,16 +57,18 @@ static int from_interpreter(struct python_layout *layout,
 {
 	uint64_t words[NR_DEBUG];
 
-	*why = "its table of offsets is not the one we know";
 	if (!peek_copy(peek, words, runtime, sizeof(words)) ||
 	    memcmp(&words[DEBUG_COOKIE], "xdebugpy", 8) ||
-	    words[DEBUG_VERSION] >> 16 != (0x300 | at->minor))
+	    words[DEBUG_VERSION] >> 16 != (0x300 | at->minor) ||
+	    !take_all(layout, words, at)) {
+		*why = "its table of offsets is not the one we know";
 		return -ENOTSUP;
+	}
 	if (words[DEBUG_FREE_THREADED]) {
 		*why = "free-threaded interpreters are not supported";
 		return -ENOTSUP;
 	}
-	return take_all(layout, words, at) ? 0 : -ENOTSUP;
+	return 0;
 }
 
 static int find_version(struct python_layout *layout, unsigned int minor,

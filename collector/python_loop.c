@@ -174,7 +174,8 @@ int python_loop_find(uintptr_t function, struct code_range range[2])
 	struct object object = { .function = function };
 
 	memset(range, 0, 2 * sizeof(range[0]));
-	if (!find_object(&object) || !find_range(&object, function, &range[0])) {
+	if (!find_object(&object) ||
+	    !find_range(&object, function, &range[0])) {
 		range[0].size = 0;
 		return -ENOENT;
 	}
