@@ -204,7 +204,7 @@ check: tests
 check-extra: all
 	$(Q)O=$(O) sh test/extra/run.sh
 
-bench: all
+bench: all $(O)/shim/python.so
 	$(Q)O=$(O) sh test/bench/run.sh
 
 # Not part of check: MINUTES=30 and a sixth of that, on an idle machine.

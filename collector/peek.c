@@ -57,6 +57,17 @@ bool peek_copy(struct peek *peek, void *to, uintptr_t from, size_t size)
 	return true;
 }
 
+/* Most of what is read are words of pages that were read before. */
+UNCHECKED bool peek_word(struct peek *peek, uintptr_t from, uintptr_t *word)
+{
+	uintptr_t page = from >> PAGE_SHIFT;
+
+	if (from % sizeof(*word) || !page_is_there(peek, page))
+		return peek_copy(peek, word, from, sizeof(*word));
+	*word = *(volatile uintptr_t *)from;
+	return true;
+}
+
 bool peek_works(void)
 {
 	uint64_t there = 0;

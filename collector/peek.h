@@ -31,9 +31,6 @@ bool peek_works(void);
  * Context: any thread, signal-safe; sets errno. */
 bool peek_copy(struct peek *peek, void *to, uintptr_t from, size_t size);
 
-static inline bool peek_word(struct peek *peek, uintptr_t from, uintptr_t *word)
-{
-	return peek_copy(peek, word, from, sizeof(*word));
-}
+bool peek_word(struct peek *peek, uintptr_t from, uintptr_t *word);
 
 #endif

@@ -17,6 +17,10 @@
  * and every object must be of the type that it ought to be, or the walk ends.
  * Such a thread holds the GIL, so that no other frees what a stale pointer
  * finds; that leaves the daemon threads of an interpreter that is ending.
+ *
+ * A walk takes about 4 us for 10 frames, 11 to 16 us for 50 (make bench,
+ * 2026-11-30, 2 cores of a virtual machine, 3.10 to 3.12), a third of it in
+ * the kernel.
  */
 #define PYTHON_FRAMES_MAX 64
 #define PYTHON_TEXT_MAX 4096
@@ -45,9 +49,11 @@ int python_walk(char *text, size_t size);
 /*
  * As python_walk(), for the one who puts the frames into a native stack: bit i
  * of *ends says that frame i is the last (outermost) of its call of the
- * interpreter's loop.  Since 3.11 one call runs many frames; so native frame k
- * for which python_is_eval_frame() is true holds the Python frames behind the
- * k-th set bit up to the next one.
+ * interpreter's loop, which since 3.11 runs many frames.  So of the native
+ * frames for which python_is_eval_frame() is true, the innermost one stands
+ * for the Python frames up to the first set bit, the next one for those behind
+ * it up to the second, and so on.  A call that a signal met before its first
+ * frame had begun has none: count from the outermost where all are there.
  */
 int python_walk_calls(char *text, size_t size, uint64_t *ends);
 

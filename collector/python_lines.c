@@ -29,18 +29,21 @@ static bool fill(struct table *table)
 }
 
 /* -1 at the end, which stays the end. */
-static int next_byte(struct table *table)
+static inline int next_byte(struct table *table)
 {
 	if (table->at == table->len && !fill(table))
 		return -1;
 	return table->window[table->at++];
 }
 
-static int peek_next(struct table *table)
+/* On to the next byte with bit 7 set. */
+static void skip_to_entry(struct table *table)
 {
-	if (table->at == table->len && !fill(table))
-		return -1;
-	return table->window[table->at];
+	do {
+		for (; table->at < table->len; table->at++)
+			if (table->window[table->at] & 128)
+				return;
+	} while (fill(table));
 }
 
 static bool open_table(struct table *table, struct peek *peek, uintptr_t object,
@@ -125,8 +128,7 @@ static int line_311(struct table *table, int line, int64_t at)
 		end += 2 * ((first & 7) + 1);
 		if (at < end)
 			return kind == 15 ? 0 : line;
-		while ((first = peek_next(table)) >= 0 && !(first & 128))
-			table->at++;
+		skip_to_entry(table);
 	}
 	return 0;
 }

@@ -9,4 +9,6 @@ for bench in "$O"/bench/*; do
 	[ -x "$bench" ] && [ -f "$bench" ] || continue
 	timeout 600 env O="$O" "$bench" || { echo "$bench failed" >&2; status=1; }
 done
+SHIM=$O/shim/python.so ${PYTHON:-python3} test/python/cost.py || {
+	echo "python/cost.py failed" >&2; status=1; }
 exit $status
