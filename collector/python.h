@@ -52,8 +52,9 @@ int python_walk(char *text, size_t size);
  * interpreter's loop, which since 3.11 runs many frames.  So of the native
  * frames for which python_is_eval_frame() is true, the innermost one stands
  * for the Python frames up to the first set bit, the next one for those behind
- * it up to the second, and so on.  A call that a signal met before its first
- * frame had begun has none: count from the outermost where all are there.
+ * it up to the second, and so on.  There may be more of the native ones: a call
+ * that a signal met before its first frame had begun, and what lies below a
+ * greenlet, which Python does not tell either.
  */
 int python_walk_calls(char *text, size_t size, uint64_t *ends);
 
