@@ -21,6 +21,7 @@
 	X(LOSS_UNFINISHED, "unfinished GPU work")    /* in flight at a forced flush */ \
 	X(LOSS_BUFFERS_LOST, "buffers never returned") \
 	X(LOSS_TABLE_FULL, "table full")             /* pending work, open ranges */ \
+	X(LOSS_SWITCHES, "context switches")         /* outran the sampler */ \
 	X(LOSS_TEXT_CUT, "names cut")                \
 	X(LOSS_WRITE, "not written")                 /* disk full, write errors */ \
 	X(LOSS_ROTATED, "events in files rotated away")

@@ -29,26 +29,88 @@ enum { COMMON_LIMIT = 1024 };           /* of RLIMIT_NOFILE */
 
 static atomic_bool files_are_apart;
 
+/* Of the threads that are alive; one is free when it has no `run`. */
+enum { THREADS_MAX = 64 };
+static struct own {
+	void *(*_Atomic run)(void *);
+	void *argument;
+	_Atomic uint32_t tid;
+} threads[THREADS_MAX];
+
+static struct own *take_slot(void *(*run)(void *), void *argument)
+{
+	void *(*none)(void *);
+
+	for (int i = 0; i < THREADS_MAX; i++) {
+		none = NULL;
+		if (!atomic_compare_exchange_strong(&threads[i].run, &none,
+						    run))
+			continue;
+		threads[i].argument = argument;
+		return &threads[i];
+	}
+	return NULL;
+}
+
+static void give_slot(struct own *own)
+{
+	atomic_store(&own->tid, 0);
+	atomic_store(&own->run, NULL);
+}
+
+static void *run_known(void *slot)
+{
+	struct own *own = slot;
+	void *result;
+
+	atomic_store(&own->tid, (uint32_t)syscall(SYS_gettid));
+	result = atomic_load(&own->run)(own->argument);
+	give_slot(own);
+	return result;
+}
+
+bool own_thread_is(uint32_t tid)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (atomic_load_explicit(&threads[i].tid,
+					 memory_order_relaxed) == tid)
+			return true;
+	return false;
+}
+
+void own_thread_forget_all(void)
+{
+	for (int i = 0; i < THREADS_MAX; i++)
+		give_slot(&threads[i]);
+}
+
 int own_thread_start(const char *name, void *(*run)(void *), void *argument)
 {
+	struct own *own = take_slot(run, argument);
 	pthread_attr_t attributes;
 	pthread_t thread;
 	sigset_t all, before;
 	int error;
 
+	if (!own)
+		return -EAGAIN;
 	sigfillset(&all);
 	error = pthread_attr_init(&attributes);
-	if (error)
+	if (error) {
+		give_slot(own);
 		return -error;
+	}
 	pthread_attr_setstacksize(&attributes, STACK_SIZE);
 	pthread_sigmask(SIG_BLOCK, &all, &before);
-	error = pthread_create(&thread, &attributes, run, argument);
+	error = pthread_create(&thread, &attributes, run_known, own);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attributes);
 	if (!error) {
 		/* Detached only now: one that has ended has no name. */
 		pthread_setname_np(thread, name);
 		pthread_detach(thread);
+	} else {
+		give_slot(own);
 	}
 	return -error;
 }

@@ -3,6 +3,7 @@
 #define GPUTRACE_COLLECTOR_OWN_THREAD_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 /*
  * Starts one of our own threads: detached, named (15 characters at most), all
@@ -11,6 +12,12 @@
  * Context: attach.
  */
 int own_thread_start(const char *name, void *(*run)(void *), void *argument);
+
+/* True for one of them that is alive.  Context: any thread, signal-safe. */
+bool own_thread_is(uint32_t tid);
+
+/* In the child of a fork there are none.  Context: atfork child. */
+void own_thread_forget_all(void);
 
 /* ThreadSanitizer takes equal numbers for one file: all stay shared. */
 #if defined(__SANITIZE_THREAD__)

@@ -147,6 +147,7 @@ enum value_type {
 	VALUE_WORD,             /* a place in `words` */
 	VALUE_STRING,           /* a const char * that stays, or NULL: absent */
 	VALUE_ABSENT_0,         /* VALUE_U64, and not there when 0 */
+	VALUE_TRUE,             /* true, and not there when 0 */
 };
 
 struct value_field {

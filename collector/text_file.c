@@ -7,7 +7,7 @@
 void text_file_read(const char *path, char *text, size_t size)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	ssize_t len = fd >= 0 ? read(fd, text, size - 1) : 0;
+	ssize_t len = fd >= 0 ? pread(fd, text, size - 1, 0) : 0;
 
 	if (fd >= 0)
 		close(fd);

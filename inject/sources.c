@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "collector/cpu.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -16,6 +17,7 @@ static struct {
 	/* The end of the process closes without the lock. */
 	_Atomic bool is_open;
 } table[] = {
+	{ .bit = SOURCE_CPU, .source = &cpu_source },
 	{ .source = NULL },
 };
 

@@ -14,8 +14,8 @@ static void add_value(struct bytes *out, const struct value_field *field,
 {
 	double number;
 
-	if ((field->type == VALUE_ABSENT_0 || field->type == VALUE_STRING) &&
-	    !bits)
+	if ((field->type == VALUE_ABSENT_0 || field->type == VALUE_STRING ||
+	     field->type == VALUE_TRUE) && !bits)
 		return;
 	json_key(out, field->name);
 	switch (field->type) {
@@ -31,6 +31,9 @@ static void add_value(struct bytes *out, const struct value_field *field,
 		break;
 	case VALUE_STRING:
 		json_text(out, (const char *)(uintptr_t)bits);
+		break;
+	case VALUE_TRUE:
+		json_bool(out, true);
 		break;
 	default:
 		json_u64(out, bits);

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_CPU_H
+#define GPUTRACE_COLLECTOR_CPU_H
+
+#include "collector/source.h"
+
+/*
+ * GPUTRACE_TRACE=cpu: the state of each thread of the program (cpu_tasks.h) as
+ * slices of ROW_STATE, and the load of the process and its container
+ * (cpu_load.h) as counters, by one thread of ours.
+ */
+extern const struct source cpu_source;
+
+/* For tests: context switches are not asked of the kernel. */
+void cpu_sample_only(bool is_only);
+
+#endif
