@@ -57,24 +57,39 @@ struct mount {
 	char root[PATH_MAX], point[PATH_MAX];
 };
 
+/* The next word of a line, cut at size - 1. */
+static void take_word(const char **line, char *word, size_t size)
+{
+	size_t len = strcspn(*line, " \n"), kept = len < size ? len : size - 1;
+
+	memcpy(word, *line, kept);
+	word[kept] = 0;
+	*line += len;
+	*line += **line == ' ';
+}
+
 /* One line of mountinfo, of the type and with the option that we look for:
  * "32 31 0:29 ROOT POINT rw shared:1 - TYPE SOURCE rw,cpu". */
 static bool read_mount(const char *line, const char *controller,
 		       struct mount *mount)
 {
-	const char *behind = strstr(line, " - "), *options;
-	char type[32];
+	const char *behind = strstr(line, " - ");
+	char word[256];
 
-	/* %4095s: PATH_MAX less the end. */
-	if (!behind || sscanf(line, "%*s %*s %*s %4095s %4095s", mount->root,
-			      mount->point) != 2 ||
-	    sscanf(behind, " - %31s", type) != 1)
+	if (!behind)
 		return false;
+	for (int i = 0; i < 3; i++)
+		take_word(&line, word, sizeof word);
+	take_word(&line, mount->root, sizeof mount->root);
+	take_word(&line, mount->point, sizeof mount->point);
+	behind += 3;
+	take_word(&behind, word, sizeof word);
 	if (!*controller)
-		return !strcmp(type, "cgroup2");
-	options = strrchr(behind, ' ') + 1;
-	return !strcmp(type, "cgroup") &&
-		has_word(options, strcspn(options, "\n"), controller);
+		return !strcmp(word, "cgroup2");
+	if (strcmp(word, "cgroup"))
+		return false;
+	take_word(&behind, word, sizeof word);
+	return has_word(behind, strcspn(behind, "\n"), controller);
 }
 
 static bool find_mount(const char *proc, const char *controller,

@@ -82,19 +82,38 @@ static void write_slice(const struct task *task, uint64_t start_ns,
 		     task->is_sampled ? 2 : 0, name, (uint32_t)strlen(name));
 }
 
-static void write_group(struct task *task, uint64_t nr_lost)
+static void write_group(struct task *task)
 {
 	struct task_group *group = &task->group;
 	uint64_t values[] = {
 		false, 0, group->nr_switches, group->running_ns,
-		group->preempted_ns, group->off_ns, nr_lost,
+		group->preempted_ns, group->off_ns,
 	};
 
 	if (group->end_ns)
 		source_slice(&state_kind, task->tid, group->start_ns,
-			     group->end_ns, values, nr_lost ? 7 : 6,
-			     SWITCHING, sizeof SWITCHING - 1);
+			     group->end_ns, values, 6, SWITCHING,
+			     sizeof SWITCHING - 1);
 	memset(group, 0, sizeof *group);
+}
+
+/* run_ns: how long it was on a CPU in it; UINT64_MAX: not known. */
+static void write_gap(struct task *task, uint64_t run_ns)
+{
+	struct task_gap *gap = &task->gap;
+	uint64_t dur_ns = gap->end_ns - gap->start_ns;
+	uint64_t values[] = { false, 0, 0, 0, 0, 0, gap->nr_lost };
+
+	if (run_ns != UINT64_MAX) {
+		values[3] = run_ns < dur_ns ? run_ns : dur_ns;
+		values[5] = dur_ns - values[3];
+		task->run_ns += values[3];
+	}
+	if (gap->end_ns > gap->start_ns)
+		source_slice(&state_kind, task->tid, gap->start_ns,
+			     gap->end_ns, values, 7, SWITCHING,
+			     sizeof SWITCHING - 1);
+	memset(gap, 0, sizeof *gap);
 }
 
 static void add_to_group(struct task_group *group, enum task_state state,
@@ -121,13 +140,15 @@ static void end_state(struct task *task, uint64_t t_ns, uint64_t merge_ns)
 
 	if (task->state == TASK_UNKNOWN || t_ns == task->since_ns)
 		return;
+	if (task->state == TASK_RUNNING)
+		task->run_ns += t_ns - task->since_ns;
 	if (t_ns - task->since_ns < merge_ns) {
 		add_to_group(group, task->state, task->since_ns, t_ns);
 		if (group->end_ns - group->start_ns >= merge_ns)
-			write_group(task, 0);
+			write_group(task);
 		return;
 	}
-	write_group(task, 0);
+	write_group(task);
 	write_slice(task, task->since_ns, t_ns);
 }
 
@@ -161,24 +182,31 @@ static void learn_first(struct task *task, enum cpu_change_kind kind)
 	}
 }
 
-/* Some changes are missing since the last one: what was between is not known,
- * but for how many there were. */
+/* Some changes are missing since the last one. */
 static void lose(struct task *task, uint64_t nr, uint64_t t_ns)
 {
-	struct task_group *group = &task->group;
-
 	loss_add(LOSS_SWITCHES, nr);
-	write_group(task, 0);
+	write_group(task);
+	write_gap(task, UINT64_MAX);
 	if (t_ns < task->since_ns)
 		t_ns = task->since_ns;
-	group->start_ns = task->since_ns;
-	group->end_ns = t_ns;
-	if (t_ns > group->start_ns)
-		write_group(task, nr);
-	group->end_ns = 0;
+	task->gap = (struct task_gap){ task->since_ns, t_ns, nr };
 	task->state = TASK_UNKNOWN;
 	task->first_seen = TASK_OFF;
 	task->since_ns = t_ns;
+}
+
+void task_count(struct task *task, const struct proc_sched *sched,
+		uint64_t now_ns, bool is_full)
+{
+	uint64_t told_ns = task->run_ns;
+	int64_t owed_ns;
+
+	if (!is_full && task->state == TASK_RUNNING &&
+	    now_ns > task->since_ns)
+		told_ns += now_ns - task->since_ns;
+	owed_ns = (int64_t)(sched->run_ns - task->first_run_ns - told_ns);
+	write_gap(task, owed_ns > 0 ? (uint64_t)owed_ns : 0);
 }
 
 void task_change(struct task *task, const struct cpu_change *change,
@@ -327,5 +355,6 @@ void task_finish(struct task *task, uint64_t end_ns)
 {
 	settle_first(task);
 	task_enter(task, TASK_UNKNOWN, false, end_ns, 0);
-	write_group(task, 0);
+	write_group(task);
+	write_gap(task, UINT64_MAX);
 }

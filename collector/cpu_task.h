@@ -42,6 +42,11 @@ struct task_group {
 	uint64_t nr_switches;
 };
 
+/* Changes that had no room in the ring. */
+struct task_gap {
+	uint64_t start_ns, end_ns, nr_lost;     /* end 0: none */
+};
+
 struct task {
 	struct task *next, *next_in_bucket;
 	uint32_t tid;
@@ -57,6 +62,11 @@ struct task {
 	struct cpu_ring ring;           /* closed: sampled */
 	uint32_t ring_pages;
 	enum task_state first_seen;     /* at the start, by /proc */
+	struct task_gap gap;
+	bool was_full;                  /* the ring, at the last look */
+	uint64_t from_ns;               /* what is older was in another ring */
+	/* On a CPU since the start, as told; the kernel's count at the start */
+	uint64_t run_ns, first_run_ns;
 
 	/* Sampled: what the kernel had counted at the last look, and what of
 	 * it is still to be shown. */
@@ -74,6 +84,12 @@ void task_enter(struct task *task, enum task_state state, bool is_sampled,
 /* What the kernel's ring tells, at t_ns of clock.h. */
 void task_change(struct task *task, const struct cpu_change *change,
 		 uint64_t t_ns, uint64_t merge_ns);
+
+/* Writes the gap.  The kernel's count of its time on a CPU, at now_ns, and not
+ * yet told of by its ring, was in it, or in one that comes: is_full, since the
+ * last change. */
+void task_count(struct task *task, const struct proc_sched *sched,
+		uint64_t now_ns, bool is_full);
 
 /* What /proc tells.  The first look writes nothing. */
 void task_look(struct task *task, char letter, const struct proc_sched *sched,

@@ -18,6 +18,10 @@ enum {
 	PAGES_MAX = 1024,
 	MLOCK_KB_DEFAULT = 516,
 	SWITCH_SIZE = 16,
+	/* The largest record is not written where there is less. */
+	FULL_ROOM = 64,
+	/* Of a ring that was once full. */
+	GROWN_PAGES_MAX = 64,
 	/* Switches between two looks (10 ms) that are all shown; where there
 	 * are more short slices go into groups. */
 	SHOWN_MAX = 400,
@@ -169,8 +173,10 @@ static struct task *add(struct cpu_tasks *tasks, uint32_t tid)
 		task->first_seen = task_state_of(stat.state);
 	else
 		task->first_seen = TASK_OFF;
-	if (proc_read_sched(tasks->proc, tid, &sched))
+	if (proc_read_sched(tasks->proc, tid, &sched)) {
 		task->delay_ns = sched.delay_ns;
+		task->first_run_ns = sched.run_ns;
+	}
 	return task;
 }
 
@@ -250,26 +256,81 @@ static uint64_t merge_time(struct cpu_tasks *tasks)
 	return merge_ns > MERGE_MIN_NS ? merge_ns : MERGE_MIN_NS;
 }
 
+static void take_change(struct cpu_tasks *tasks, struct task *task,
+			const struct cpu_change *change, uint64_t merge_ns)
+{
+	uint64_t t_ns = change->boottime_ns + tasks->offset_ns;
+
+	if (t_ns < task->from_ns || t_ns > tasks->limit_ns || task->has_ended)
+		return;
+	if (change->kind != CHANGE_STARTED)
+		task_change(task, change, t_ns, merge_ns);
+	/* At the end no memory is asked for any more. */
+	else if (change->number && tasks->limit_ns == UINT64_MAX &&
+		 !find(tasks, (uint32_t)change->number))
+		(void)add(tasks, (uint32_t)change->number);
+}
+
+/*
+ * What a full ring has no room for the kernel counts and tells when there is
+ * room again; how long the thread ran meanwhile schedstat knows.  That is read
+ * before the ring: all changes until then are in it.
+ */
 static void drain_one(struct cpu_tasks *tasks, struct task *task,
 		      uint64_t merge_ns)
 {
+	struct proc_sched sched = { 0 };
+	uint64_t read_ns = clock_now_ns();
+	bool has_sched = task->was_full &&
+		proc_read_sched(tasks->proc, task->tid, &sched);
 	struct cpu_change change;
-	uint64_t t_ns;
+	uint32_t bytes = cpu_ring_look(&task->ring);
 
+	task->was_full = bytes + FULL_ROOM > task->ring.size;
 	while (cpu_ring_next(&task->ring, &change)) {
-		t_ns = change.boottime_ns + tasks->offset_ns;
-		if (t_ns > tasks->limit_ns || task->has_ended)
-			continue;
-		if (change.kind == CHANGE_STARTED) {
-			/* At the end no memory is asked for any more. */
-			if (change.number && tasks->limit_ns == UINT64_MAX &&
-			    !find(tasks, (uint32_t)change.number))
-				(void)add(tasks, (uint32_t)change.number);
-			continue;
+		if (has_sched && task->gap.end_ns && change.boottime_ns +
+		    tasks->offset_ns > read_ns) {
+			task_count(task, &sched, read_ns, false);
+			has_sched = false;
 		}
-		task_change(task, &change, t_ns, merge_ns);
+		take_change(tasks, task, &change, merge_ns);
 	}
 	cpu_ring_give_back(&task->ring);
+	if (has_sched && task->gap.end_ns)
+		task_count(task, &sched, read_ns, task->was_full);
+}
+
+/* From now_ns on the thread's changes are in another ring.  How many the old
+ * one has lost since it was last read it tells with the next change only. */
+static void change_rings(struct task *task, uint64_t since_ns, uint64_t now_ns)
+{
+	struct cpu_change lost = { .kind = CHANGE_LOST };
+
+	if (task->since_ns == since_ns)
+		task_change(task, &lost, now_ns, 0);
+	task->from_ns = task->since_ns < now_ns ? now_ns : task->since_ns + 1;
+}
+
+/* One that was too small. */
+static void grow_ring(struct cpu_tasks *tasks, struct task *task)
+{
+	uint32_t pages = (task->ring_pages - CPU_RING_EXTRA) * 4;
+	uint64_t since_ns = task->since_ns;
+	struct cpu_ring new;
+	struct clock_pair pair;
+
+	if (pages > GROWN_PAGES_MAX || tasks->pages + pages > tasks->pages_max)
+		return;
+	if (cpu_ring_open(&new, task->tid, pages))
+		return;
+	clock_snapshot(&pair);
+	drain_one(tasks, task, MERGE_MIN_NS);
+	change_rings(task, since_ns, pair.boottime_ns + tasks->offset_ns);
+	task->was_full = true;
+	cpu_ring_close(&task->ring);
+	task->ring = new;
+	tasks->pages += pages + CPU_RING_EXTRA - task->ring_pages;
+	task->ring_pages = pages + CPU_RING_EXTRA;
 }
 
 void cpu_tasks_drain(struct cpu_tasks *tasks)
@@ -283,8 +344,11 @@ void cpu_tasks_drain(struct cpu_tasks *tasks)
 	merge_ns = merge_time(tasks);
 	/* New ones are put before those that are still to be read. */
 	for (task = tasks->list; task; task = task->next)
-		if (task->ring.page && task->ring.head != task->ring.tail)
+		if (task->ring.page && task->ring.head != task->ring.tail) {
 			drain_one(tasks, task, merge_ns);
+			if (task->was_full && tasks->limit_ns == UINT64_MAX)
+				grow_ring(tasks, task);
+		}
 	drop_ended(tasks);
 }
 
