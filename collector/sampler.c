@@ -21,6 +21,14 @@ static bool is_done(const struct sampler *sampler, uint32_t turn)
 	return (int32_t)(atomic_load(&sampler->turn_done) - turn) >= 0;
 }
 
+static void set_done(struct sampler *sampler, uint32_t turn)
+{
+	if (is_done(sampler, turn))
+		return;
+	atomic_store(&sampler->turn_done, turn - 1);
+	wait_wake(&sampler->turn_done);         /* adds 1 */
+}
+
 static void *run(void *argument)
 {
 	struct sampler *sampler = argument;
@@ -31,12 +39,13 @@ static void *run(void *argument)
 		while (turn = atomic_load(&sampler->turn), is_open(turn)) {
 			sampler->turn_now = turn;
 			sampler->record(sampler);
-			if (!is_done(sampler, turn + 1))
-				sampler_done(sampler);
+			sampler_done(sampler);
 		}
+		/* Windows that were over before we had seen them. */
+		set_done(sampler, turn);
 		atomic_store(&sampler->is_alive, 0);
 		/* A window that opened meanwhile found us alive. */
-	} while (is_open(atomic_load(&sampler->turn)) &&
+	} while (atomic_load(&sampler->turn) != turn &&
 		 !atomic_exchange(&sampler->is_alive, 1));
 	return NULL;
 }
@@ -101,6 +110,5 @@ uint64_t sampler_end_ns(const struct sampler *sampler)
 
 void sampler_done(struct sampler *sampler)
 {
-	atomic_store(&sampler->turn_done, sampler->turn_now);
-	wait_wake(&sampler->turn_done);
+	set_done(sampler, sampler->turn_now + 1);
 }

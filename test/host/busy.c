@@ -13,6 +13,7 @@
  * run_ns, delay_ns}}}: epoch times, and counts between them of the thread's
  * clock and of schedstat, read by the thread itself.
  */
+#include <dirent.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <sched.h>
@@ -24,8 +25,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
 #include <cudaProfiler.h>
-#include <dirent.h>
 
 #include "test/host/gpu.h"
 #include "test/host/narrow.h"
@@ -279,6 +280,16 @@ static void windows(void)
 	}
 }
 
+/* Whatever signals come. */
+static void wait_seconds(double s)
+{
+	struct timespec t = { .tv_sec = (time_t)s,
+		.tv_nsec = (long)((s - (double)(time_t)s) * 1e9) };
+
+	while (nanosleep(&t, &t))
+		;
+}
+
 static void end_all(pthread_t *idle)
 {
 	pthread_mutex_lock(&end_lock);
@@ -319,7 +330,7 @@ int main(int argc, char **argv)
 	windows();
 	if (has_child)
 		fork_child();
-	usleep((useconds_t)(seconds * 1e6) + 150000);
+	wait_seconds(seconds + 0.15);
 	end_all(idle);
 	print(before, nr_descriptors());
 	if (!no_gpu)
