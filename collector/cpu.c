@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/cpu.h"
 
-#include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -21,6 +20,7 @@ enum {
 	/* A ring's page holds 256 switches. */
 	RINGS_MS = 10,
 	LISTS_MS = 100,
+	LISTS_AGAIN_MS = 1,
 	/* Between two looks at threads that are sampled, as far as a look
 	 * takes no more than a hundredth of that. */
 	LOOK_MIN_MS = 20,
@@ -45,6 +45,7 @@ struct recording {
 	struct cpu_load load;
 	uint64_t look_ns, list_ns, cut_ns;      /* when it is due */
 	uint64_t interval_ns;
+	bool is_said;
 };
 
 static uint64_t own_cpu_ns(void)
@@ -81,17 +82,26 @@ static bool is_due(uint64_t *at_ns, uint64_t now_ns, uint64_t every_ns)
 	return true;
 }
 
+static void list(struct recording *recording, uint64_t now_ns)
+{
+	struct cpu_tasks *tasks = &recording->tasks;
+
+	(void)cpu_tasks_scan(tasks, now_ns);
+	if (tasks->is_partial)
+		recording->list_ns = now_ns + LISTS_AGAIN_MS * MS;
+	else
+		cpu_load_tell(&recording->load, now_ns, tasks->nr,
+			      cpu_tasks_delay(tasks));
+}
+
 static void step(struct recording *recording)
 {
 	struct cpu_tasks *tasks = &recording->tasks;
 	uint64_t now_ns = clock_now_ns();
 
 	cpu_tasks_drain(tasks);
-	if (is_due(&recording->list_ns, now_ns, LISTS_MS * MS)) {
-		(void)cpu_tasks_scan(tasks, now_ns);
-		cpu_load_tell(&recording->load, now_ns, tasks->nr,
-			      cpu_tasks_delay(tasks));
-	}
+	if (is_due(&recording->list_ns, now_ns, LISTS_MS * MS))
+		list(recording, now_ns);
 	if (tasks->nr_sampled &&
 	    is_due(&recording->look_ns, now_ns, recording->interval_ns))
 		look(recording);
@@ -104,19 +114,27 @@ static uint64_t next_step(const struct recording *recording)
 {
 	uint64_t now_ns = clock_now_ns(), next_ns = recording->list_ns;
 
-	if (recording->tasks.pages)
-		return RINGS_MS * MS;
+	if (recording->tasks.pages && now_ns + RINGS_MS * MS < next_ns)
+		next_ns = now_ns + RINGS_MS * MS;
 	if (recording->look_ns < next_ns && recording->tasks.nr_sampled)
 		next_ns = recording->look_ns;
 	return next_ns > now_ns ? next_ns - now_ns : 1;
 }
 
-static void say_how(const struct cpu_tasks *tasks, bool may_perf)
+/* Once in a window: whether states are exact, and if not, why. */
+static void say_how(struct recording *recording, bool may_perf)
 {
+	const struct cpu_tasks *tasks = &recording->tasks;
 	const char *why = !may_perf ? "a filter of system calls (seccomp) may "
 		"not know perf_event_open" : strerror(-tasks->perf_error);
 
-	if (tasks->nr_sampled)
+	if (recording->is_said || tasks->is_partial)
+		return;
+	recording->is_said = true;
+	if (!tasks->nr)
+		log_queue(LOG_WARN, "no thread states: no thread is seen in "
+			  "/proc/self/task");
+	else if (tasks->nr_sampled)
 		log_queue(LOG_INFO, "states of %u of %u threads are sampled: "
 			  "%s; see perf_event_paranoid and "
 			  "perf_event_mlock_kb in /proc/sys/kernel",
@@ -146,13 +164,10 @@ static void record(struct sampler *sampler)
 		return;
 	}
 	cpu_load_init(&recording.load, "/proc", "");
-	if (!cpu_tasks_scan(&recording.tasks, clock_now_ns()))
-		log_queue(LOG_WARN, "no thread states: /proc/self/task cannot "
-			  "be read (%s)", strerror(errno));
-	say_how(&recording.tasks, may_perf);
-	do
+	do {
 		step(&recording);
-	while (sampler_wait(sampler, next_step(&recording)));
+		say_how(&recording, may_perf);
+	} while (sampler_wait(sampler, next_step(&recording)));
 	finish(&recording, sampler_end_ns(sampler));
 	sampler_done(sampler);
 	cpu_tasks_fini(&recording.tasks);

@@ -303,6 +303,16 @@ static bool is_restarted(const struct task *task,
 		sched->delay_ns < task->seen.delay_ns;
 }
 
+/* It could run at both looks and did not get a CPU: the kernel counts such a
+ * wait when it is over. */
+static bool has_waited(const struct task *task, char letter,
+		       const struct proc_sched *sched)
+{
+	return letter == 'R' && task->letter == 'R' && sched->nr_runs &&
+		sched->nr_runs == task->seen.nr_runs &&
+		sched->run_ns == task->seen.run_ns;
+}
+
 void task_look(struct task *task, char letter, const struct proc_sched *sched,
 	       uint64_t now_ns)
 {
@@ -316,11 +326,17 @@ void task_look(struct task *task, char letter, const struct proc_sched *sched,
 		task->owed_delay_ns += (int64_t)(sched->delay_ns -
 						 task->seen.delay_ns);
 		run_ns = take_part(&task->owed_run_ns, room_ns);
-		delay_ns = take_part(&task->owed_delay_ns, room_ns - run_ns);
+		if (has_waited(task, letter, sched))
+			task->owed_delay_ns -= (int64_t)(delay_ns = room_ns -
+							 run_ns);
+		else
+			delay_ns = take_part(&task->owed_delay_ns,
+					     room_ns - run_ns);
 		show_parts(task, letter, run_ns, delay_ns,
 			   room_ns - run_ns - delay_ns);
 	}
 	task->seen = *sched;
+	task->letter = letter;
 	task->seen_ns = now_ns;
 }
 

@@ -71,6 +71,7 @@ struct task {
 	/* Sampled: what the kernel had counted at the last look, and what of
 	 * it is still to be shown. */
 	struct proc_sched seen;
+	char letter;
 	uint64_t seen_ns;
 	int64_t owed_run_ns, owed_delay_ns;
 	uint64_t delay_ns;              /* at the last counter */

@@ -213,7 +213,10 @@ static void see(void *context, uint32_t tid)
 	struct cpu_tasks *tasks = context;
 	struct task *task = find(tasks, tid);
 
-	if (!task)
+	/* It may be that one of ours: the next look tells. */
+	if (!task && own_thread_is_starting())
+		tasks->is_partial = true;
+	else if (!task)
 		task = add(tasks, tid);
 	if (task)
 		task->scan = tasks->scan;
@@ -224,6 +227,7 @@ bool cpu_tasks_scan(struct cpu_tasks *tasks, uint64_t now_ns)
 	struct task *task;
 
 	tasks->scan++;
+	tasks->is_partial = false;
 	if (!proc_threads(tasks->proc, see, tasks))
 		return false;
 	for (task = tasks->list; task; task = task->next) {

@@ -28,6 +28,7 @@ struct cpu_tasks {
 	struct task *list, **buckets;
 	uint32_t nr, nr_sampled;
 	uint32_t scan;                  /* lists read so far */
+	bool is_partial;                /* the last list: look again soon */
 	uint32_t pages, pages_max;      /* of rings */
 	int perf_error;                 /* why threads have no ring */
 	struct task *next_named;        /* cpu_tasks_name_off() */

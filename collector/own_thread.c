@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "collector/clock.h"
 #include "collector/filter.h"
 
 /* 2 MiB, of which pages are touched as needed: the demangler recurses. */
@@ -34,27 +35,46 @@ enum { THREADS_MAX = 64 };
 static struct own {
 	void *(*_Atomic run)(void *);
 	void *argument;
-	_Atomic uint32_t tid;
+	_Atomic uint32_t tid;           /* 0: has not begun; stays behind it */
+	_Atomic uint64_t ended_ns;
 } threads[THREADS_MAX];
+
+/* One that has ended is still in /proc for a moment. */
+#define AFTERLIFE_NS UINT64_C(1000000000)
+
+/* The one that has been free for longest; NULL: all are in use. */
+static struct own *oldest(void)
+{
+	struct own *best = NULL, *own;
+
+	for (own = threads; own < threads + THREADS_MAX; own++)
+		if (!atomic_load(&own->run) &&
+		    (!best || atomic_load(&own->ended_ns) <
+		     atomic_load(&best->ended_ns)))
+			best = own;
+	return best;
+}
 
 static struct own *take_slot(void *(*run)(void *), void *argument)
 {
+	struct own *own;
 	void *(*none)(void *);
 
-	for (int i = 0; i < THREADS_MAX; i++) {
+	do {
+		own = oldest();
 		none = NULL;
-		if (!atomic_compare_exchange_strong(&threads[i].run, &none,
-						    run))
-			continue;
-		threads[i].argument = argument;
-		return &threads[i];
-	}
-	return NULL;
+	} while (own && !atomic_compare_exchange_strong(&own->run, &none,
+							run));
+	if (!own)
+		return NULL;
+	atomic_store(&own->tid, 0);
+	own->argument = argument;
+	return own;
 }
 
 static void give_slot(struct own *own)
 {
-	atomic_store(&own->tid, 0);
+	atomic_store(&own->ended_ns, clock_now_ns());
 	atomic_store(&own->run, NULL);
 }
 
@@ -71,17 +91,32 @@ static void *run_known(void *slot)
 
 bool own_thread_is(uint32_t tid)
 {
+	const struct own *own;
+
+	for (own = threads; own < threads + THREADS_MAX; own++)
+		if (atomic_load_explicit(&own->tid,
+					 memory_order_relaxed) == tid &&
+		    (atomic_load(&own->run) || atomic_load(&own->ended_ns) +
+		     AFTERLIFE_NS > clock_now_ns()))
+			return true;
+	return false;
+}
+
+bool own_thread_is_starting(void)
+{
 	for (int i = 0; i < THREADS_MAX; i++)
-		if (atomic_load_explicit(&threads[i].tid,
-					 memory_order_relaxed) == tid)
+		if (atomic_load(&threads[i].run) &&
+		    !atomic_load(&threads[i].tid))
 			return true;
 	return false;
 }
 
 void own_thread_forget_all(void)
 {
-	for (int i = 0; i < THREADS_MAX; i++)
-		give_slot(&threads[i]);
+	for (int i = 0; i < THREADS_MAX; i++) {
+		atomic_store(&threads[i].tid, 0);
+		atomic_store(&threads[i].run, NULL);
+	}
 }
 
 int own_thread_start(const char *name, void *(*run)(void *), void *argument)

@@ -13,8 +13,11 @@
  */
 int own_thread_start(const char *name, void *(*run)(void *), void *argument);
 
-/* True for one of them that is alive.  Context: any thread, signal-safe. */
+/* True for one of them that is alive, or was a second ago.  One that is being
+ * started is in /proc before we know its number: then is_starting() is true.
+ * Context: any thread, signal-safe. */
 bool own_thread_is(uint32_t tid);
+bool own_thread_is_starting(void);
 
 /* In the child of a fork there are none.  Context: atfork child. */
 void own_thread_forget_all(void);

@@ -268,6 +268,27 @@ static void test_little(void)
 	CHECK_EQ(nr_caught, 1);
 }
 
+/* It waits 100 ms for a CPU, which the kernel counts at its end. */
+static void test_waiting(void)
+{
+	struct task task = { .tid = 7 };
+	struct proc_sched sched = { .nr_runs = 5 };
+	uint64_t now = 5000 * MS;
+
+	nr_caught = 0;
+	task_look(&task, 'R', &sched, now);
+	for (int i = 0; i < 5; i++)
+		task_look(&task, 'R', &sched, now += 20 * MS);
+	sched.nr_runs++;
+	sched.run_ns += 15 * MS;
+	sched.delay_ns += 105 * MS;
+	task_look(&task, 'R', &sched, now += 20 * MS);
+	task_finish(&task, now);
+	check_whole(5000 * MS, 5120 * MS);
+	CHECK_EQ(sum("Runnable"), 105 * MS);
+	CHECK_EQ(sum("Running"), 15 * MS);
+}
+
 /* ---- Records of the kernel ---- */
 
 static void test_records(void)
@@ -315,6 +336,7 @@ int main(void)
 	test_gap();
 	test_looks();
 	test_little();
+	test_waiting();
 	test_records();
 	return check_result();
 }
