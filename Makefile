@@ -69,6 +69,7 @@ CONF_C  := test/sim/conformance.c $(wildcard test/sim/conf_*.c)
 CUDA_SIM_C  := $(wildcard test/sim/cuda_*.c)
 CUPTI_SIM_C := $(wildcard test/sim/cupti_*.c)
 CUDART_SIM_C := $(wildcard test/sim/cudart_*.c)
+NVML_SIM_C  := $(wildcard test/sim/nvml_*.c) test/sim/cuda_env.c
 
 obj      = $(patsubst %.c,$(O)/obj/$(1)/%.o,$(2))
 LIB_O   := $(call obj,guest,$(LIB_C))
@@ -77,7 +78,7 @@ TOOL_O  := $(call obj,tool,$(TOOL_C))
 TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
-           $(O)/sim/libcudart.so.13 \
+           $(O)/sim/libcudart.so.13 $(O)/sim/libnvidia-ml.so.1 \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
@@ -135,6 +136,11 @@ $(CUPTIS): $(call obj,sim,$(CUPTI_SIM_C)) $(O)/sim/libcuda.so.1
 $(O)/sim/libcudart.so.13: $(call obj,sim,$(CUDART_SIM_C)) $(O)/sim/libcuda.so.1
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(BASE) -shared -Wl,-soname,libcudart.so.13 -o $@ $^ -ldl
+
+$(O)/sim/libnvidia-ml.so.1: $(call obj,sim,$(NVML_SIM_C))
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -Wl,-Bsymbolic \
+		-Wl,-soname,$(@F) -o $@ $^
 
 $(O)/obj/sim/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)

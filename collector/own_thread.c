@@ -111,8 +111,24 @@ bool own_thread_is_starting(void)
 	return false;
 }
 
+static _Atomic uint32_t caller_tid;
+
+void own_thread_calls_driver(uint32_t tid)
+{
+	atomic_store(&caller_tid, tid);
+}
+
+bool own_thread_is_caller(uint32_t tid)
+{
+	uint32_t ours = atomic_load_explicit(&caller_tid,
+					     memory_order_relaxed);
+
+	return tid == ours && ours;
+}
+
 void own_thread_forget_all(void)
 {
+	atomic_store(&caller_tid, 0);
 	for (int i = 0; i < THREADS_MAX; i++) {
 		atomic_store(&threads[i].tid, 0);
 		atomic_store(&threads[i].run, NULL);

@@ -19,6 +19,11 @@ int own_thread_start(const char *name, void *(*run)(void *), void *argument);
 bool own_thread_is(uint32_t tid);
 bool own_thread_is_starting(void);
 
+/* The one of them that calls the CUDA driver: what CUPTI tells of such calls is
+ * none of the program's doing.  Context: that thread; any. */
+void own_thread_calls_driver(uint32_t tid);
+bool own_thread_is_caller(uint32_t tid);
+
 /* In the child of a fork there are none.  Context: atfork child. */
 void own_thread_forget_all(void);
 

@@ -34,7 +34,8 @@ static void *run(void *argument)
 	struct sampler *sampler = argument;
 	uint32_t turn;
 
-	(void)own_thread_part_files();
+	if (!sampler->shares_files)
+		(void)own_thread_part_files();
 	do {
 		while (turn = atomic_load(&sampler->turn), is_open(turn)) {
 			sampler->turn_now = turn;

@@ -12,11 +12,13 @@
  *
  *	open --> record(): while (sampler_wait(...)) look  --> close
  *
- * It has descriptors of its own where the system allows that.
+ * It has descriptors of its own where the system allows that, unless
+ * shares_files.
  */
 struct sampler {
 	const char *name;               /* of the thread: 15 characters */
 	void (*record)(struct sampler *sampler);
+	bool shares_files;              /* its descriptors are the program's */
 	_Atomic uint32_t turn;          /* odd: a window is open */
 	_Atomic uint32_t turn_done;     /* all up to that one is written */
 	_Atomic uint32_t is_alive;

@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "collector/cpu.h"
+#include "collector/nvml.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -18,6 +19,7 @@ static struct {
 	_Atomic bool is_open;
 } table[] = {
 	{ .bit = SOURCE_CPU, .source = &cpu_source },
+	{ .bit = SOURCE_NVML, .source = &nvml_source },
 	{ .source = NULL },
 };
 

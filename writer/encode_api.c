@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "collector/loss.h"
+#include "collector/own_thread.h"
 #include "writer/trace.h"
 
 /*
@@ -331,7 +332,8 @@ void encode_call(struct trace *trace, const struct api_call *told)
 	struct api_call whole = *told, *call = &whole;
 	struct cpu_thread *thread;
 
-	if (!event_times(trace, call->start_ns, call->end_ns))
+	if (own_thread_is_caller(call->tid) ||
+	    !event_times(trace, call->start_ns, call->end_ns))
 		return;
 	cut(trace, call);
 	trace->api_cycle = trace->cycle;
