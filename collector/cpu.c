@@ -29,7 +29,7 @@ enum {
 	CUT_MS = 500,
 	/* Threads with a ring that are looked at in 10 ms for what they wait
 	 * for: 10 us each. */
-	NAMED_AT_ONCE = 8,
+	NAMED_AT_ONCE = 4,
 };
 
 static _Atomic bool is_sample_only;

@@ -36,6 +36,7 @@ static struct own {
 	void *(*_Atomic run)(void *);
 	void *argument;
 	_Atomic uint32_t tid;           /* 0: has not begun; stays behind it */
+	_Atomic uintptr_t thread;       /* pthread_self() while it runs */
 	_Atomic uint64_t ended_ns;
 } threads[THREADS_MAX];
 
@@ -84,9 +85,22 @@ static void *run_known(void *slot)
 	void *result;
 
 	atomic_store(&own->tid, (uint32_t)syscall(SYS_gettid));
+	atomic_store(&own->thread, (uintptr_t)pthread_self());
 	result = atomic_load(&own->run)(own->argument);
+	atomic_store(&own->thread, 0);
 	give_slot(own);
 	return result;
+}
+
+bool own_thread_is_self(void)
+{
+	uintptr_t self = (uintptr_t)pthread_self();
+
+	for (int i = 0; i < THREADS_MAX; i++)
+		if (atomic_load_explicit(&threads[i].thread,
+					 memory_order_relaxed) == self)
+			return true;
+	return false;
 }
 
 bool own_thread_is(uint32_t tid)
@@ -94,8 +108,8 @@ bool own_thread_is(uint32_t tid)
 	const struct own *own;
 
 	for (own = threads; own < threads + THREADS_MAX; own++)
-		if (atomic_load_explicit(&own->tid,
-					 memory_order_relaxed) == tid &&
+		if (tid && atomic_load_explicit(&own->tid,
+						memory_order_relaxed) == tid &&
 		    (atomic_load(&own->run) || atomic_load(&own->ended_ns) +
 		     AFTERLIFE_NS > clock_now_ns()))
 			return true;
@@ -131,6 +145,7 @@ void own_thread_forget_all(void)
 	atomic_store(&caller_tid, 0);
 	for (int i = 0; i < THREADS_MAX; i++) {
 		atomic_store(&threads[i].tid, 0);
+		atomic_store(&threads[i].thread, 0);
 		atomic_store(&threads[i].run, NULL);
 	}
 }

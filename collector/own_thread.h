@@ -13,6 +13,9 @@
  */
 int own_thread_start(const char *name, void *(*run)(void *), void *argument);
 
+/* True on such a thread.  Context: any, signal-safe. */
+bool own_thread_is_self(void);
+
 /* True for one of them that is alive, or was a second ago.  One that is being
  * started is in /proc before we know its number: then is_starting() is true.
  * Context: any thread, signal-safe. */

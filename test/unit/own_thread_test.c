@@ -159,8 +159,48 @@ static void refuse_both(void)
 	knows_close_range = knows_unshare = false;
 }
 
+/* ---- Which threads are ours ---- */
+
+static atomic_uint known_tid;
+static atomic_int is_self, may_end;
+
+static void *tell_self(void *argument)
+{
+	atomic_store(&is_self, own_thread_is_self());
+	atomic_store(&known_tid, (unsigned int)syscall(SYS_gettid));
+	while (!atomic_load(&may_end))
+		usleep(1000);
+	return argument;
+}
+
+static void test_known(void)
+{
+	unsigned int main_tid = (unsigned int)syscall(SYS_gettid), tid;
+
+	CHECK(!own_thread_start("gputrace-test", tell_self, NULL));
+	while (!(tid = atomic_load(&known_tid)))
+		usleep(1000);
+	CHECK(atomic_load(&is_self) && own_thread_is(tid));
+	CHECK(!own_thread_is_starting());
+	CHECK(!own_thread_is_self() && !own_thread_is(main_tid));
+	atomic_store(&may_end, 1);
+	usleep(50000);
+	CHECK(own_thread_is(tid));      /* it may be in /proc still */
+	CHECK(!own_thread_is_caller(tid));
+	own_thread_calls_driver(tid);
+	CHECK(own_thread_is_caller(tid) && !own_thread_is_caller(main_tid));
+	own_thread_forget_all();
+	CHECK(!own_thread_is(tid) && !own_thread_is_caller(tid));
+	CHECK(!own_thread_is(0) && !own_thread_is_caller(0));
+	/* More than there is room to know at once, one after another. */
+	for (int i = 0; i < 200; i++)
+		while (own_thread_start("gputrace-test", tell_self, NULL))
+			usleep(1000);
+}
+
 int main(void)
 {
+	test_known();
 #ifdef OWN_THREAD_SHARES_FILES
 	return 77;
 #endif
