@@ -157,7 +157,8 @@ def test_a_storm_of_switches(tmp_path):
     switches themselves as running, which are between our states.)"""
     done, trace = busy(tmp_path, "--storm", "--seconds", 2)
     check_rows(trace)
-    assert set(trace.losses()) <= {"context switches"}
+    assert set(trace.losses()) <= ({"context switches", "ring full"}
+                                   if SANITIZED else {"context switches"})
     storms = [t for n, t in done.did["threads"].items() if "storms" in n]
     assert len(storms) == 2
     for thread in storms:
@@ -196,7 +197,8 @@ def test_many_windows_and_a_fork(tmp_path):
     done, trace = busy(tmp_path, "--windows", 100, "--fork", "--seconds", 0,
                        GPUTRACE_START="profiler-api")
     before, after = done.did["descriptors"]
-    assert after <= before + 1
+    # Where nothing is parted the writer's files are the program's, too.
+    assert after <= before + (4 if SANITIZED else 1)
     check_rows(trace)
     assert trace.slices("thread_state")
     # On a machine that is busy a window may miss its last milliseconds.

@@ -6,7 +6,7 @@ import time
 
 import pytest
 from test_cpu import findings
-from tracing import BUILD, Trace, own_lines, run, start
+from tracing import BUILD, SANITIZED, Trace, own_lines, run, start
 
 SOURCES = "cuda,nvtx,nvml"
 
@@ -102,7 +102,8 @@ def test_many_windows_and_a_fork(tmp_path):
                          sources="cuda,nvtx,cpu,nvml",
                          GPUTRACE_START="profiler-api")
     before, after = done.did["descriptors"]
-    assert after <= before + 1
+    # Where nothing is parted the writer's files are the program's, too.
+    assert after <= before + (4 if SANITIZED else 1)
     assert counters(trace, 0, "temperature")
     said = [l for l in own_lines(done.err) if "got no CPU in time" not in l]
     assert len(said) == 1, done.err
