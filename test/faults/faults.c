@@ -112,6 +112,7 @@
 	  (a, b, c, d), -1, EPERM) \
 	X(int, unlinkat, (int a, const char *b, int c), (a, b, c), -1, \
 	  EACCES) \
+	X(long, sysconf, (int a), (a), -1, EINVAL) \
 	X(int, getrlimit, (int a, struct rlimit *b), (a, b), -1, EINVAL) \
 	X(int, poll, (struct pollfd *a, nfds_t b, int c), (a, b, c), -1, \
 	  EINTR) \

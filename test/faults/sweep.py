@@ -44,7 +44,7 @@ MAY_LEAVE = {"unlink", "__cxa_atexit", "files", "syscall", "memory"}
 SPEECHLESS = {"realpath", "dladdr"}
 
 # What each scene is for: the plain way; patterns, gz, rotation, threads,
-# memory; windows and a log file; a program without CUDA; no CUPTI.
+# memory; windows and a log file; samplers; a program without CUDA; no CUPTI.
 SCENES = {
     "plain": (["decode", "--steps", "2"],
               {"GPUTRACE_FLUSH": "2ms", "GPUTRACE_OUT": "t.json"}),
@@ -59,6 +59,9 @@ SCENES = {
     "windows": (["windows"],
                 {"GPUTRACE_START": "profiler-api", "GPUTRACE_OUT": "%p.%w.json",
                  "GPUTRACE_FLUSH": "2ms"}),
+    "samplers": (["decode", "--steps", "3"],
+                 {"GPUTRACE_OUT": "t.json", "GPUTRACE_FLUSH": "2ms",
+                  "GPUTRACE_TRACE": "cuda,nvtx,cpu,nvml"}),
     "inert": (["inert", "--nvtx", "--exit", "3"], {}),
     "lonely": (["decode", "--steps", "1"], {"GPUTRACE_CUPTI": "/nowhere"}),
 }
@@ -179,9 +182,10 @@ class Sweep:
         report = json.loads((folder / "report").read_text())
         self.calls[scene] = report["calls"]
         self.unknown |= set(report["unknown"])
-        # Which files stay of those that rotate is a matter of time.
-        self.held[scene] = collections.Counter() if scene == "parts" else \
-            content(folder)
+        # Which files stay of those that rotate, and what a sampler sees, is a
+        # matter of time.
+        self.held[scene] = collections.Counter() if scene in (
+            "parts", "samplers") else content(folder)
 
     def one(self, fault):
         folder = pathlib.Path(tempfile.mkdtemp(prefix="fault-"))
