@@ -160,7 +160,8 @@ static void record(struct sampler *sampler)
 	struct recording recording = { .interval_ns = LOOK_MIN_MS * MS };
 
 	if (cpu_tasks_init(&recording.tasks, "/proc", may_perf)) {
-		log_queue(LOG_WARN, "no thread states: no memory");
+		log_queue(LOG_WARN, "no thread states in this window: no "
+			  "memory");
 		return;
 	}
 	cpu_load_init(&recording.load, "/proc", "");

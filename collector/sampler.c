@@ -11,6 +11,9 @@
 /* A look at 200 threads takes 3 ms, and there may be no CPU for it. */
 #define CLOSE_WAIT_NS UINT64_C(300000000)
 
+/* Between two looks of one that has nothing to do. */
+#define IDLE_NS UINT64_C(1000000000)
+
 static bool is_open(uint32_t turn)
 {
 	return turn & 1;
@@ -40,6 +43,9 @@ static void *run(void *argument)
 		while (turn = atomic_load(&sampler->turn), is_open(turn)) {
 			sampler->turn_now = turn;
 			sampler->record(sampler);
+			/* One that had nothing to record is back early. */
+			while (sampler_wait(sampler, IDLE_NS))
+				;
 			sampler_done(sampler);
 		}
 		/* Windows that were over before we had seen them. */

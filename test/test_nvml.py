@@ -2,6 +2,7 @@
 """GPUTRACE_TRACE=nvml on the simulated libnvidia-ml.so.1, which says of the GPU
 at bus N what follows from N (test/sim/nvml_sim.c); CUDA's device is N - 1."""
 import os
+import pathlib
 import time
 
 import pytest
@@ -84,17 +85,32 @@ def test_nvml_refuses(tmp_path, name, words):
     assert len(said) == bool(words) and (not words or words in said[0])
 
 
+def cpu_of(pid, name):
+    """ns on a CPU of the thread that is called so."""
+    for task in pathlib.Path("/proc/%d/task" % pid).iterdir():
+        if (task / "comm").read_text().strip() == name:
+            return int((task / "schedstat").read_text().split()[0])
+    return None
+
+
 def test_no_nvml(tmp_path):
-    """Where the library is not to be had; said once."""
+    """Where the library is not to be had: said once, and then all is quiet."""
     sim = tmp_path / "sim"
     sim.mkdir()
     for name in os.listdir(BUILD / "sim"):
         if "nvidia-ml" not in name:
             (sim / name).symlink_to(BUILD / "sim" / name)
-    done, trace = traced(tmp_path, "--seconds", 0.3, LD_LIBRARY_PATH=sim)
-    said = [l for l in own_lines(done.err) if "of nvml: " in l]
+    path = tmp_path / "trace.json"
+    process = start("busy", "--seconds", 3, GPUTRACE_TRACE=SOURCES,
+                    GPUTRACE_OUT=path, LD_LIBRARY_PATH=sim)
+    time.sleep(2)
+    used = cpu_of(process.pid, "gputrace-nvml")
+    _, err = process.communicate(timeout=60)
+    assert used is not None and used < 200e6
+    assert process.returncode == 0
+    said = [l for l in own_lines(err.decode()) if "of nvml: " in l]
     assert len(said) == 1 and "NVIDIA_DRIVER_CAPABILITIES" in said[0]
-    assert not counters(trace, 0, "temperature")
+    assert not counters(Trace(path), 0, "temperature")
 
 
 def test_many_windows_and_a_fork(tmp_path):
