@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/cpu.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
@@ -31,13 +30,6 @@ enum {
 	 * for: 10 us each. */
 	NAMED_AT_ONCE = 4,
 };
-
-static _Atomic bool is_sample_only;
-
-void cpu_sample_only(bool is_only)
-{
-	atomic_store(&is_sample_only, is_only);
-}
 
 /* One window's. */
 struct recording {
@@ -156,7 +148,7 @@ static void finish(struct recording *recording, uint64_t end_ns)
 static void record(struct sampler *sampler)
 {
 	/* A filter may end the process for a call that it does not know. */
-	bool may_perf = !atomic_load(&is_sample_only) && !filter_is_there();
+	bool may_perf = !filter_is_there();
 	struct recording recording = { .interval_ns = LOOK_MIN_MS * MS };
 
 	if (cpu_tasks_init(&recording.tasks, "/proc", may_perf)) {

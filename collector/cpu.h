@@ -11,7 +11,4 @@
  */
 extern const struct source cpu_source;
 
-/* For tests: context switches are not asked of the kernel. */
-void cpu_sample_only(bool is_only);
-
 #endif
