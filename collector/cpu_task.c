@@ -13,6 +13,7 @@
  */
 #define PART_MIN_NS INT64_C(1000000)
 #define OWED_MAX_NS INT64_C(1000000000)
+#define DEBT_MAX_NS INT64_C(30000000)
 
 /* What lasts longer is written in parts. */
 #define CUT_NS UINT64_C(1000000000)
@@ -303,14 +304,17 @@ static bool is_restarted(const struct task *task,
 		sched->delay_ns < task->seen.delay_ns;
 }
 
-/* It could run at both looks and did not get a CPU: the kernel counts such a
- * wait when it is over. */
+/*
+ * It could run at both looks: what it did not run it waited for a CPU.  The
+ * kernel counts such a wait when it is over, so it is owed then; one that slept
+ * between the looks and was never counted must not add up.
+ */
 static bool has_waited(const struct task *task, char letter,
 		       const struct proc_sched *sched)
 {
 	return letter == 'R' && task->letter == 'R' && sched->nr_runs &&
-		sched->nr_runs == task->seen.nr_runs &&
-		sched->run_ns == task->seen.run_ns;
+		(sched->nr_runs == task->seen.nr_runs ||
+		 task->owed_delay_ns > -DEBT_MAX_NS);
 }
 
 void task_look(struct task *task, char letter, const struct proc_sched *sched,

@@ -60,7 +60,7 @@ struct task {
 	struct task_group group;
 
 	struct cpu_ring ring;           /* closed: sampled */
-	uint32_t ring_pages;
+	uint32_t ring_pages, ring_use;  /* bytes at the last look */
 	enum task_state first_seen;     /* at the start, by /proc */
 	struct task_gap gap;
 	bool was_full;                  /* the ring, at the last look */

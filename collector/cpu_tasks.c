@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "collector/clock.h"
@@ -12,7 +13,7 @@
 
 enum {
 	NR_BUCKETS = 1024,
-	RING_PAGES_MAX = 8,
+	RING_PAGES_FIRST = 2,
 	/* Of all rings: 4 MiB, and half of what all programs of this user may
 	 * lock for such rings (516 KiB a CPU). */
 	PAGES_MAX = 1024,
@@ -20,7 +21,7 @@ enum {
 	SWITCH_SIZE = 16,
 	/* The largest record is not written where there is less. */
 	FULL_ROOM = 64,
-	/* Of a ring that was once full. */
+	/* Of a ring that was once half full. */
 	GROWN_PAGES_MAX = 64,
 	/* Switches between two looks (10 ms) that are all shown; where there
 	 * are more short slices go into groups. */
@@ -34,18 +35,34 @@ enum {
 #define MERGE_NS UINT64_C(50000)
 #define MERGE_MIN_NS UINT64_C(100000)
 
+/* The kernel counts rings with what the user locks otherwise (io_uring): half
+ * of that limit is the program's, too. */
+static uint64_t pages_lockable(uint64_t page)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
+	    limit.rlim_cur == RLIM_INFINITY)
+		return PAGES_MAX;
+	return limit.rlim_cur / 2 / page;
+}
+
 static uint32_t pages_allowed(const char *proc)
 {
 	long cpus = sysconf(_SC_NPROCESSORS_ONLN), page = sysconf(_SC_PAGESIZE);
 	uint64_t kb = proc_number(proc, "kernel/perf_event_mlock_kb",
-				  MLOCK_KB_DEFAULT), pages;
+				  MLOCK_KB_DEFAULT), pages, lockable;
 
 	if (page < 1024)
 		page = 4096;
 	if (kb > MLOCK_KB_DEFAULT * 16)
 		kb = MLOCK_KB_DEFAULT * 16;
-	pages = kb / (uint64_t)(page / 1024) * (uint64_t)(cpus > 0 ? cpus : 1);
-	return pages / 2 < PAGES_MAX ? (uint32_t)(pages / 2) : PAGES_MAX;
+	pages = kb / (uint64_t)(page / 1024) * (uint64_t)(cpus > 0 ? cpus : 1) /
+		2;
+	lockable = pages_lockable((uint64_t)page);
+	if (pages > lockable)
+		pages = lockable;
+	return pages < PAGES_MAX ? (uint32_t)pages : PAGES_MAX;
 }
 
 int cpu_tasks_init(struct cpu_tasks *tasks, const char *proc, bool may_perf)
@@ -83,16 +100,14 @@ static struct task *find(const struct cpu_tasks *tasks, uint32_t tid)
 	return task;
 }
 
-/* By how much of the memory is used up; 0: all. */
+/* By how much of the memory is used up; 0: too much of it. */
 static uint32_t pages_for_next(const struct cpu_tasks *tasks)
 {
-	uint32_t pages = RING_PAGES_MAX, i;
+	uint32_t pages = tasks->pages < tasks->pages_max / 4 ?
+		RING_PAGES_FIRST : 1;
 
-	for (i = 1; i < 4; i++)
-		if (tasks->pages * 4 >= tasks->pages_max * i)
-			pages /= 2;
-	return tasks->pages + pages + CPU_RING_EXTRA <= tasks->pages_max ?
-		pages : 0;
+	return tasks->pages + pages + CPU_RING_EXTRA <=
+		tasks->pages_max / 4 * 3 ? pages : 0;
 }
 
 /* Its ring, or it is sampled.  A smaller one where no more may be locked. */
@@ -290,6 +305,7 @@ static void drain_one(struct cpu_tasks *tasks, struct task *task,
 	struct cpu_change change;
 	uint32_t bytes = cpu_ring_look(&task->ring);
 
+	task->ring_use = bytes;
 	task->was_full = bytes + FULL_ROOM > task->ring.size;
 	while (cpu_ring_next(&task->ring, &change)) {
 		if (has_sched && task->gap.end_ns && change.boottime_ns +
@@ -305,12 +321,13 @@ static void drain_one(struct cpu_tasks *tasks, struct task *task,
 }
 
 /* From now_ns on the thread's changes are in another ring.  How many the old
- * one has lost since it was last read it tells with the next change only. */
+ * one, if it was full, has lost since it was last read it tells with the next
+ * change only. */
 static void change_rings(struct task *task, uint64_t since_ns, uint64_t now_ns)
 {
 	struct cpu_change lost = { .kind = CHANGE_LOST };
 
-	if (task->since_ns == since_ns)
+	if (task->was_full && task->since_ns == since_ns)
 		task_change(task, &lost, now_ns, 0);
 	task->from_ns = task->since_ns < now_ns ? now_ns : task->since_ns + 1;
 }
@@ -322,15 +339,17 @@ static void grow_ring(struct cpu_tasks *tasks, struct task *task)
 	uint64_t since_ns = task->since_ns;
 	struct cpu_ring new;
 	struct clock_pair pair;
+	bool was_full;
 
 	if (pages > GROWN_PAGES_MAX || tasks->pages + pages > tasks->pages_max)
 		return;
 	if (cpu_ring_open(&new, task->tid, pages))
 		return;
 	clock_snapshot(&pair);
+	was_full = task->was_full;
 	drain_one(tasks, task, MERGE_MIN_NS);
+	task->was_full |= was_full;
 	change_rings(task, since_ns, pair.boottime_ns + tasks->offset_ns);
-	task->was_full = true;
 	cpu_ring_close(&task->ring);
 	task->ring = new;
 	tasks->pages += pages + CPU_RING_EXTRA - task->ring_pages;
@@ -350,7 +369,8 @@ void cpu_tasks_drain(struct cpu_tasks *tasks)
 	for (task = tasks->list; task; task = task->next)
 		if (task->ring.page && task->ring.head != task->ring.tail) {
 			drain_one(tasks, task, merge_ns);
-			if (task->was_full && tasks->limit_ns == UINT64_MAX)
+			if (task->ring_use > task->ring.size / 2 &&
+			    tasks->limit_ns == UINT64_MAX)
 				grow_ring(tasks, task);
 		}
 	drop_ended(tasks);

@@ -11,11 +11,11 @@
  * All threads of the program during one window, but for our own.
  *
  * Where the kernel gives context switches each thread has a ring, as long as
- * there is locked memory for one; the others are sampled.  Rings get smaller
- * with their number:
+ * there is locked memory for one; the others are sampled.  A ring starts small,
+ * most threads wait nearly always, and grows fourfold where it was half full:
  *
- *	used   0 ...... 1/4 .......... 1/2 ............ 3/4 ...... all
- *	pages       8           4              2              1     sampled
+ *	used   0 ...... 1/4 ............... 3/4 ............ all
+ *	pages       2            1            for those that grow
  *
  * A page holds 256 switches, so that a thread may have 25,600 a second for
  * each page if the ring is read every 10 ms.

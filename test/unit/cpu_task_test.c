@@ -289,6 +289,28 @@ static void test_waiting(void)
 	CHECK_EQ(sum("Running"), 15 * MS);
 }
 
+/* It runs each time that somebody looks, and sleeps half of the time between:
+ * nothing of that was waiting, and little may be told so. */
+static void test_no_waiting(void)
+{
+	struct task task = { .tid = 7 };
+	struct proc_sched sched = { .nr_runs = 5 };
+	uint64_t now = 5000 * MS;
+
+	nr_caught = 0;
+	task_look(&task, 'R', &sched, now);
+	for (int i = 0; i < 500; i++) {
+		sched.nr_runs++;
+		sched.run_ns += 10 * MS;
+		task_look(&task, 'R', &sched, now += 20 * MS);
+	}
+	task_finish(&task, now);
+	check_whole(5000 * MS, 15000 * MS);
+	CHECK_EQ(sum("Running"), 5000 * MS);
+	CHECK(sum("Runnable") <= 50 * MS);
+	CHECK_EQ(sum("Off CPU"), 5000 * MS - sum("Runnable"));
+}
+
 /* ---- Records of the kernel ---- */
 
 static void test_records(void)
@@ -337,6 +359,7 @@ int main(void)
 	test_looks();
 	test_little();
 	test_waiting();
+	test_no_waiting();
 	test_records();
 	return check_result();
 }
