@@ -23,16 +23,12 @@ enum {
 	FULL_ROOM = 64,
 	/* Of a ring that was once half full. */
 	GROWN_PAGES_MAX = 64,
-	/* Switches between two looks (10 ms) that are all shown; where there
-	 * are more short slices go into groups. */
+	/* Switches between two looks that are all shown; where there are more
+	 * short slices go into groups. */
 	SHOWN_MAX = 400,
 };
 
-/*
- * Each thread that switches then has two slices at most in so long for each
- * thread that does: 40,000 a second in all.
- */
-#define MERGE_NS UINT64_C(50000)
+/* The shortest slice then, if not more is needed to stay below that. */
 #define MERGE_MIN_NS UINT64_C(100000)
 
 /* The kernel counts rings with what the user locks otherwise (io_uring): half
@@ -258,7 +254,8 @@ bool cpu_tasks_scan(struct cpu_tasks *tasks, uint64_t now_ns)
 
 /* ---- Rings ---- */
 
-static uint64_t merge_time(struct cpu_tasks *tasks)
+/* Each thread that switches has two slices at most in so long. */
+static uint64_t merge_time(struct cpu_tasks *tasks, uint64_t passed_ns)
 {
 	uint32_t bytes, nr_busy = 0;
 	uint64_t all = 0, merge_ns;
@@ -271,7 +268,7 @@ static uint64_t merge_time(struct cpu_tasks *tasks)
 	}
 	if (all / SWITCH_SIZE <= SHOWN_MAX)
 		return 0;
-	merge_ns = nr_busy * MERGE_NS;
+	merge_ns = nr_busy * passed_ns / (SHOWN_MAX / 2);
 	return merge_ns > MERGE_MIN_NS ? merge_ns : MERGE_MIN_NS;
 }
 
@@ -364,7 +361,8 @@ void cpu_tasks_drain(struct cpu_tasks *tasks)
 
 	clock_snapshot(&pair);
 	tasks->offset_ns = pair.t_ns - pair.boottime_ns;
-	merge_ns = merge_time(tasks);
+	merge_ns = merge_time(tasks, pair.t_ns - tasks->drained_ns);
+	tasks->drained_ns = pair.t_ns;
 	/* New ones are put before those that are still to be read. */
 	for (task = tasks->list; task; task = task->next)
 		if (task->ring.page && task->ring.head != task->ring.tail) {

@@ -33,6 +33,7 @@ struct cpu_tasks {
 	int perf_error;                 /* why threads have no ring */
 	struct task *next_named;        /* cpu_tasks_name_off() */
 	uint64_t offset_ns;             /* clock.h's time minus BOOTTIME */
+	uint64_t drained_ns;            /* the rings, the last time */
 	uint64_t limit_ns;              /* later changes are not told */
 };
 
