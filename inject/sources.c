@@ -7,6 +7,7 @@
 
 #include "collector/cpu.h"
 #include "collector/nvml.h"
+#include "collector/library_call.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -20,7 +21,9 @@ static struct {
 } table[] = {
 	{ .bit = SOURCE_CPU, .source = &cpu_source },
 	{ .bit = SOURCE_NVML, .source = &nvml_source },
-	{ .source = NULL },
+	{ .bit = SOURCE_CUBLAS, .source = &library_call_cublas },
+	{ .bit = SOURCE_CUDNN, .source = &library_call_cudnn },
+	{ .bit = SOURCE_NCCL, .source = &library_call_nccl },
 };
 
 enum { NR_SOURCES = sizeof table / sizeof *table };
