@@ -76,9 +76,15 @@ LIB_O   := $(call obj,guest,$(LIB_C))
 CORE_O  := $(call obj,guest,$(CORE_C))
 TOOL_O  := $(call obj,tool,$(TOOL_C))
 TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
+# cuBLAS, cuDNN and NCCL, cuBLAS in two versions.
+LIBRARIES := $(addprefix $(O)/sim/,libcublas.so.13 libcublasLt.so.13 \
+           libcudnn.so.9 libnccl.so.2)
+OLD_LIBRARIES := $(O)/sim/libcublas.so.11 $(O)/sim/libcublasLt.so.11 \
+           $(filter-out %.so.13,$(LIBRARIES))
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
            $(O)/sim/libcudart.so.13 $(O)/sim/libnvidia-ml.so.1 \
+           $(LIBRARIES) $(OLD_LIBRARIES) \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
@@ -142,6 +148,24 @@ $(O)/sim/libnvidia-ml.so.1: $(call obj,sim,$(NVML_SIM_C))
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -shared -Wl,-Bsymbolic \
 		-Wl,-soname,$(@F) -o $@ $^
 
+# Their symbols have versions by the library's name, as NVIDIA's.
+LIBRARY_SIM = $(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC -fvisibility=hidden \
+           -shared -Wl,-soname,$(@F) -Wl,--default-symver -DMAJOR=$* \
+           -Wno-unused-parameter -o $@ $(filter-out %.h,$^) -ldl
+LIBRARY_C := $(HOSTLIB_C) test/sim/library_gpu.h $(O)/sim/libcuda.so.1
+$(O)/sim/libcublasLt.so.%: test/sim/library_cublaslt.c $(LIBRARY_C)
+	$(call say,LINK,$@)
+	$(LIBRARY_SIM)
+$(O)/sim/libcublas.so.%: test/sim/library_cublas.c $(O)/sim/libcublasLt.so.% \
+		$(LIBRARY_C)
+	$(call say,LINK,$@)
+	$(LIBRARY_SIM)
+$(O)/sim/libcudnn.so.% $(O)/sim/libnccl.so.%: $(LIBRARY_C)
+	$(call say,LINK,$@)
+	$(LIBRARY_SIM)
+$(O)/sim/libcudnn.so.9: test/sim/library_cudnn.c
+$(O)/sim/libnccl.so.2: test/sim/library_nccl.c
+
 $(O)/obj/sim/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC $(CUDA_INC:%=-Wa,-I%) -MMD -MP -c -o $@ $<
@@ -161,6 +185,10 @@ $(O)/host/%: $(O)/obj/tool/test/host/%.o $(call obj,tool,$(HOSTLIB_C)) \
 
 # A program with a profiler of its own is linked to CUPTI, as PyTorch is.
 $(O)/host/profiler: $(O)/sim/libcupti.so.13
+
+$(O)/host/libraries: $(LIBRARIES)
+$(O)/shim/libraries.so: $(LIBRARIES)
+$(O)/shim/libraries_old.so: $(OLD_LIBRARIES)
 
 # What stands between the library and the system in tests.
 $(O)/shim/%.so: $(O)/obj/sim/test/shim/%.o

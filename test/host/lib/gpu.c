@@ -72,6 +72,12 @@ static const struct kernel kernels[NR_KERNELS] = {
 		"traitsILi128ELi64ELi128ELi4EN7cutlass10bfloat16_"
 		"tEELb1ELb0ELb0ELb1ELb1ELb0EEEvNS_16Flash_fwd_paramsE",
 		32, 128, 0, 32768 },
+	[KERNEL_CONVOLUTION] = {
+		"sm80_xmma_fprop_implicit_gemm_f16f16_f16f32_f32_nhwckrsc_nhwc_"
+		"tilesize128x128x32_stage4_warpsize2x2x1", 64, 128, 0, 32768 },
+	[KERNEL_ALL_REDUCE] = {
+		"_Z39ncclDevKernel_AllReduce_Sum_f32_RING_LL24ncclDevKernelArgs"
+		"StorageILm4096EE", 16, 544, 0, 0 },
 };
 
 /*
