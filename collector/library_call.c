@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/library_call.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <string.h>
 
@@ -27,19 +26,13 @@ static struct nvtx_domain *const domains[NR_LIBRARIES] = {
 	[LIBRARY_NCCL] = &nccl,
 };
 
-/* True if the loader finds our wrapper before the library's own function. */
-static bool is_first(const char *name)
+/* By one function of each. */
+static int arm(enum library library, const char *function, const char *file)
 {
-	Dl_info found, ours;
-	void *function = dlsym(RTLD_DEFAULT, name);
+	const char *const files[] = { file, NULL };
+	struct real_symbol symbol = { .name = function, .libraries = files };
 
-	return function && dladdr(function, &found) &&
-		dladdr(&armed, &ours) && found.dli_fbase == ours.dli_fbase;
-}
-
-static int arm(enum library library, const char *function)
-{
-	if (!is_first(function)) {
+	if (!real_symbol_is_behind(&symbol)) {
 		log_line(LOG_WARN, "%s: its calls are seen only where "
 			 "LD_PRELOAD brought the library; this process has no "
 			 "slices of them", domains[library]->cat);
@@ -60,11 +53,11 @@ static void forget(void)
 	atomic_store(&library_call_open, 0);
 }
 
-#define SOURCE(library, bit, function)					\
+#define SOURCE(library, bit, function, file)				\
 	static int arm_##library(const struct source_options *options)	\
 	{								\
 		(void)options;						\
-		return arm(bit, function);				\
+		return arm(bit, function, file);			\
 	}								\
 	static void open_##library(void)				\
 	{								\
@@ -79,9 +72,10 @@ static void forget(void)
 		.open = open_##library, .close = close_##library,	\
 		.forget = forget,					\
 	}
-SOURCE(cublas, LIBRARY_CUBLAS, "cublasGemmEx");
-SOURCE(cudnn, LIBRARY_CUDNN, "cudnnBackendExecute");
-SOURCE(nccl, LIBRARY_NCCL, "ncclAllReduce");
+SOURCE(cublas, LIBRARY_CUBLAS, "cublasGemmEx", "libcublas.so");
+SOURCE(cudnn, LIBRARY_CUDNN, "cudnnBackendExecute",
+       "libcudnn.so");
+SOURCE(nccl, LIBRARY_NCCL, "ncclAllReduce", "libnccl.so");
 
 /* ---- The arguments ---- */
 

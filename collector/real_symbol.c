@@ -4,8 +4,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
+#include <string.h>
 
 /*
  * Places that call, by address.  A slot is taken once and never changes: its
@@ -88,22 +88,65 @@ static void *find_loaded(const struct real_symbol *symbol)
 	return function;
 }
 
+/* What the global scope has first.  (RTLD_DEFAULT would find ours: we are
+ * linked with -Bsymbolic.) */
+static void *find_first_in_scope(const char *name)
+{
+	void *program = dlopen(NULL, RTLD_LAZY), *function = NULL;
+
+	if (program) {
+		function = dlsym(program, name);
+		dlclose(program);
+	}
+	return function;
+}
+
+/* By its file's name: "libcublas" of libcublas.so.13.  Anything else that has
+ * the symbol is a wrapper like ours, or has the library linked in. */
+static bool is_of_library(const struct real_symbol *symbol,
+			  const void *function)
+{
+	size_t len = strcspn(symbol->libraries[0], ".");
+	const char *path, *slash;
+	Dl_info where;
+
+	if (!dladdr(function, &where) || !where.dli_fname)
+		return false;
+	path = where.dli_fname;
+	slash = strrchr(path, '/');
+	return !strncmp(slash ? slash + 1 : path, symbol->libraries[0], len);
+}
+
+bool real_symbol_is_behind(const struct real_symbol *symbol)
+{
+	void *first = find_first_in_scope(symbol->name);
+
+	return first && !is_of_library(symbol, first);
+}
+
+/*
+ * As the loader: the global scope behind us, then the caller's own.  Only that
+ * a symbol of the libraries has a version, by which each caller is bound to
+ * the library that it was linked to, and dlsym() knows nothing of it.
+ */
 static void *search(const struct real_symbol *symbol, const void *caller)
 {
+	void *next = dlsym(RTLD_NEXT, symbol->name), *beside;
 	bool is_its_own;
-	void *beside = find_beside(symbol->name, caller, &is_its_own), *next;
 
+	if (next && !is_of_library(symbol, next))
+		return next;
+	beside = find_beside(symbol->name, caller, &is_its_own);
 	/* The program itself searches the global scope, where we are. */
 	if (beside == symbol->ours)
 		beside = NULL;
 	if (beside && !is_its_own)
 		return beside;
-	next = dlsym(RTLD_NEXT, symbol->name);
 	if (next)
 		return next;
 	/* A copy in the caller itself (NCCL in libtorch_cuda): unless another
 	 * preload stands before us, whose wrapper would come back to us. */
-	if (beside && dlsym(RTLD_DEFAULT, symbol->name) != beside)
+	if (beside && find_first_in_scope(symbol->name) != beside)
 		return beside;
 	return find_loaded(symbol);
 }

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_REAL_SYMBOL_H
 #define GPUTRACE_COLLECTOR_REAL_SYMBOL_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -27,5 +28,10 @@ struct real_symbol {
  * Context: any thread of the program; at the first call from a place it takes
  * the loader's lock, after that none. */
 void *real_symbol_find(const struct real_symbol *symbol, const void *caller);
+
+/* Whether a call of the program can come to us: the global scope has ours, or
+ * another wrapper that may pass on, before the library's own.
+ * Context: any; takes the loader's lock. */
+bool real_symbol_is_behind(const struct real_symbol *symbol);
 
 #endif

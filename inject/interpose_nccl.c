@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -110,9 +111,14 @@ struct unique_id {
 };
 
 /* ncclSuccess, or ncclInProgress: it is there already. */
+static bool is_there(int result, void *const *comm)
+{
+	return (result == 0 || result == 7) && comm;
+}
+
 static void note_new(int result, void *const *comm, int ranks, int rank)
 {
-	if ((result == 0 || result == 7) && comm)
+	if (is_there(result, comm))
 		nccl_comm_is(*comm, ranks, rank);
 }
 
@@ -123,9 +129,9 @@ static void note_all(int result, void *const *comms, int ranks)
 }
 
 /* Its ranks are asked for when it is first used. */
-static void note_unknown(void *const *comm)
+static void note_unknown(int result, void *const *comm)
 {
-	if (comm)
+	if (is_there(result, comm))
 		nccl_comm_forget(*comm);
 }
 
@@ -150,12 +156,12 @@ LIFE(ncclCommInitAll, (void **comms, int ranks, const int *devices),
 LIFE(ncclCommSplit,
      (void *comm, int color, int key, void **child, void *config),
      (comm, color, key, child, config), comm, 0, 0, NOTHING,
-     note_unknown(child))
+     note_unknown(result, child))
 LIFE(ncclCommShrink,
      (void *comm, int *without, int nr_without, void **child, void *config,
       int flags),
      (comm, without, nr_without, child, config, flags), comm, 0, 0, NOTHING,
-     note_unknown(child))
+     note_unknown(result, child))
 LIFE(ncclCommFinalize, (void *comm), (comm), comm, 0, 0, NOTHING, NOTHING)
 LIFE(ncclCommDestroy, (void *comm), (comm), comm, 0, 0,
      nccl_comm_forget(comm), NOTHING)

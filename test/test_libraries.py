@@ -1,0 +1,494 @@
+# SPDX-License-Identifier: MIT
+"""Calls of cuBLAS, cuDNN and NCCL: host/libraries on the simulated libraries.
+
+What a slice must say is computed here from what the program says it passed.
+"""
+import collections
+import json
+import math
+import os
+import re
+import subprocess
+
+import pytest
+from tracing import (BUILD, LIBRARY, ROOT, SANITIZED, Trace, judge, own_lines,
+                     run)
+
+CATS = ("cublas", "cudnn", "nccl")
+ALL = "cuda,nvtx,cublas,cudnn,nccl"
+SIM, SHIM = BUILD / "sim", BUILD / "shim"
+
+TYPES = {0: "R_32F", 1: "R_64F", 2: "R_16F", 4: "C_32F", 5: "C_64F",
+         14: "R_16BF", 28: "R_8F_E4M3"}
+COMPUTE = {64: "16F", 68: "32F", 77: "32F_FAST_TF32"}
+OPERATIONS = ["N", "T", "C", "CONJG"]
+NCCL_TYPES = {0: ("Char", 1), 4: ("Long", 8), 6: ("Half", 2), 7: ("Float", 4),
+              8: ("Double", 8), 9: ("BFloat16", 2)}
+NCCL_OPS = ["sum", "prod", "max", "min", "avg"]
+# Elements that go in and out, of `count` and of the ranks together.
+COLLECTIVES = {
+    "ncclAllReduce": ("allreduce", lambda c, n: (c, c)),
+    "ncclReduceScatter": ("reduce_scatter", lambda c, n: (c * n, c)),
+    "ncclAllGather": ("allgather", lambda c, n: (c, c * n)),
+    "ncclBroadcast": ("broadcast", lambda c, n: (c, c)),
+    "ncclSend": ("send", lambda c, n: (c, None)),
+    "ncclRecv": ("recv", lambda c, n: (None, c)),
+}
+
+
+def libraries(tmp_path, program, *args, trace=ALL, **settings):
+    path = tmp_path / "t.json"
+    done = run(program, *args, GPUTRACE_TRACE=trace, GPUTRACE_OUT=path,
+               **settings)
+    assert done.status == 0, done.err
+    found = Trace(path)
+    problems = [l for l in (judge(path) or "").splitlines()
+                if re.search(r": [A-Z]\d+ (error|warning)", l)
+                and " K002 " not in l]        # the names of our categories
+    assert not problems, problems
+    assert found.losses() == {}
+    return done, found
+
+
+def said(done):
+    lines = [json.loads(l) for l in done.out.splitlines()
+             if l.startswith("{")]
+    return [l for l in lines if "call" in l]
+
+
+def calls_of(trace):
+    """The slices, without calls in calls and what no line is printed for."""
+    slices = sorted(trace.slices(*CATS), key=lambda e: (e["start"],
+                                                        -e["end"]))
+    top, end = [], -1
+    for e in slices:
+        if e["start"] >= end:
+            top.append(e)
+            end = e["end"]
+    return top
+
+
+def without(members):
+    return {k: v for k, v in members.items() if v is not None}
+
+
+def gemm_args(line):
+    types = [TYPES.get(line[x]) for x in "abc"]
+    factor = 8 if types[0] and types[0][0] == "C" else 2
+    if "groups" in line:
+        products = [math.prod(g) for g in zip(line["m"], line["n"], line["k"],
+                                              line["sizes"])]
+        shape = {"groups": line["groups"], "batch": sum(line["sizes"])}
+        flop = factor * sum(products)
+    else:
+        shape = {x: line.get(x) for x in ("m", "n", "k", "batch")}
+        flop = factor * line["m"] * line["n"] * line.get("k", 1) * \
+            line["batch"]
+    return without({
+        "domain": "cublas", **shape, "A type": types[0], "B type": types[1],
+        "C type": types[2], "FLOP": flop if types[0] else None,
+        "transA": OPERATIONS[line["transa"]] if "transa" in line else None,
+        "transB": OPERATIONS[line["transb"]] if "transb" in line else None,
+        "compute type": COMPUTE.get(line.get("compute"))})
+
+
+def collective_args(line):
+    name, elements = COLLECTIVES[line["call"]]
+    dtype, size = NCCL_TYPES[line["type"]]
+    into, out = elements(line["count"], line["ranks"])
+    return without({
+        "domain": "nccl", "Collective name": name, "dtype": dtype,
+        "In msg nelems": into, "Out msg nelems": out,
+        "bytes": max(into or 0, out or 0) * size,
+        "op": NCCL_OPS[line["op"]] if "op" in line else None,
+        "root": line.get("root"), "peer": line.get("peer"),
+        "Group size": line["ranks"], "Rank": line["rank"],
+        "comm": hex(line["comm"])})
+
+
+def same_calls(done, trace):
+    lines = said(done)
+    # The communicators' ends and the group print nothing.
+    slices = [e for e in calls_of(trace) if e["name"] not in (
+        "ncclCommInitAll", "ncclCommSplit", "ncclCommDestroy",
+        "ncclGroupStart", "ncclGroupEnd") and
+        e["args"].get("In msg nelems") != 10]
+    lines = [l for l in lines if "questions" not in l]
+    assert [e["name"] for e in slices] == [l["call"] for l in lines]
+    return list(zip(lines, slices))
+
+
+WAYS = {
+    "linked": ["libraries"],
+    "plugin": ["loader", SHIM / "libraries.so"],
+    "plugin, library global": ["loader", "--global", SIM / "libcublas.so.13",
+                               SHIM / "libraries.so"],
+    "plugin, other library global": [
+        "loader", "--global", SIM / "libcublas.so.11",
+        SHIM / "libraries.so"],
+}
+
+
+@pytest.fixture(scope="module", params=WAYS, name="traced_calls")
+def fixture_traced_calls(request, tmp_path_factory):
+    """However the libraries came into the process."""
+    return libraries(tmp_path_factory.mktemp("calls"), *WAYS[request.param])
+
+
+def test_each_call_says_what_it_was_given(traced_calls):
+    compared = collections.Counter()
+    for line, e in same_calls(*traced_calls):
+        compared[e["cat"]] += 1
+        if e["cat"] == "cublas":
+            assert e["args"] == gemm_args(line)
+        elif line["call"] in COLLECTIVES:
+            assert e["args"] == collective_args(line)
+    assert compared == {"cublas": 12, "cudnn": 8, "nccl": 19}
+
+
+def test_convolutions(traced_calls):
+    found = [(l, e) for l, e in same_calls(*traced_calls) if "w" in l]
+    assert len(found) == 3
+    for line, e in found:
+        # Each output element: a window over the channels of its group.
+        flop = 2 * math.prod(line["y"]) * math.prod(line["w"][1:])
+        assert e["args"]["FLOP"] == flop
+        assert [e["args"][x] for x in ("x", "w", "y", "groups")] == \
+            [line[x] for x in ("x", "w", "y", "groups")]
+        assert e["args"]["pad"] == [1, 2] and e["args"]["stride"] == [2, 2]
+        assert e["args"]["type"] == "HALF"
+        assert e["args"]["compute type"] == "FLOAT"
+
+
+def test_descriptors_of_cudnn(traced_calls):
+    by_name = {e["name"]: e["args"] for e in calls_of(traced_calls[1])
+               if e["cat"] == "cudnn"}
+    assert by_name["cudnnMultiHeadAttnForward"]["heads"] == 12
+    assert by_name["cudnnMultiHeadAttnForward"]["k max length"] == 256
+    assert by_name["cudnnRNNForward"]["cell"] == "LSTM"
+    assert by_name["cudnnRNNForward"]["hidden size"] == 48
+    plans = [e["args"] for e in calls_of(traced_calls[1])
+             if e["name"] == "cudnnBackendExecute"]
+    assert [p.get("workspace bytes") for p in plans] == [65536, None]
+
+
+def test_kernels_are_launched_inside(traced_calls):
+    _, trace = traced_calls
+    launches, inside = trace.launches(), collections.Counter()
+    kernels = [launches[k["args"]["correlation"]]
+               for k in trace.slices("kernel")]
+    for e in calls_of(trace):
+        inside[e["name"]] += sum(
+            e["start"] <= l["start"] and l["end"] <= e["end"] and
+            e["tid"] == l["tid"] for l in kernels)
+    # cublasGemmEx: two each, none of the call that is refused.
+    assert inside["cublasGemmEx"] == 3 * 2
+    assert inside["cublasSgemmGroupedBatched"] == 3
+    assert inside["cublasLtMatmul"] == inside["cublasSgemm_v2"] == 1
+    assert inside["cudnnConvolutionForward"] == 1
+    # Asked for by four calls, launched by the group's end.
+    assert inside["ncclGroupStart"] == 0 and inside["ncclGroupEnd"] == 4
+    assert sum(inside.values()) == len(kernels) - 1    # before the attach
+
+
+def test_a_call_in_a_call_is_nested(traced_calls):
+    outer = [e for e in calls_of(traced_calls[1])
+             if e["name"] == "cublasGemmEx" and "FLOP" in e["args"]]
+    inner = traced_calls[1].slices("cublas", name="cublasLtMatmul")
+    for e in outer:
+        if e["args"]["m"] == 13:
+            continue
+        within = [i for i in inner if e["start"] <= i["start"] and
+                  i["end"] <= e["end"]]
+        assert [i["args"]["FLOP"] for i in within] == [e["args"]["FLOP"]]
+
+
+def test_ranks_are_asked_for_once(traced_calls):
+    """Of the communicator that was split off, by two questions."""
+    last = [json.loads(l) for l in traced_calls[0].out.splitlines()
+            if "questions" in l]
+    assert [l["questions"] for l in last] == [2]
+    group = [e["args"]["Rank"] for e in calls_of(traced_calls[1])
+             if e["args"].get("In msg nelems") == 10 and
+             "Rank" in e["args"]]
+    assert group == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_program_sees_no_difference(tmp_path, way):
+    plain = run(*WAYS[way], traced=False)
+    assert plain.status == 0, plain.err
+    shown = [{k: v for k, v in l.items() if k not in ("comm", "plan")}
+             for l in said(plain) if "questions" not in l]
+    assert {l["status"] for l in shown} >= {0, 7, 2000}
+    for trace in ("cuda", ALL):
+        done, found = libraries(tmp_path, *WAYS[way], trace=trace)
+        assert [{k: v for k, v in l.items() if k not in ("comm", "plan")}
+                for l in said(done) if "questions" not in l] == shown
+        assert bool(found.slices(*CATS)) == (trace == ALL)
+
+
+@pytest.mark.parametrize("cat", CATS)
+def test_each_source_alone(tmp_path, cat):
+    _, trace = libraries(tmp_path, "libraries", trace="cuda," + cat)
+    assert {e["cat"] for e in trace.slices(*CATS)} == {cat}
+
+
+def test_two_versions_in_one_process(tmp_path):
+    """Each plugin reaches its own: a handle of one is refused by the other."""
+    done, trace = libraries(
+        tmp_path, "loader", "%s,%s" % (SHIM / "libraries.so",
+                                       SHIM / "libraries_old.so"),
+        "--only", "cublas")
+    assert re.findall(r'"cublas": (\d+)', done.out) == ["130000", "110000"]
+    # 12 calls and the older one's 10, of which it refuses one each.
+    assert collections.Counter(l["status"] for l in said(done)) == {
+        0: 20, 7: 2}
+    assert trace.count("cublas")["cublasDgemv_v2"] == 2
+
+
+ABSENT = {"cublasZgemmBatched": 15, "cudnnRNNBackwardData_v8": 3000,
+          "ncclAlltoAll": 5}
+
+
+def test_a_function_that_the_library_lacks(tmp_path):
+    """dlsym finds the wrapper: it says "not supported", by each library's
+    number, and keeps errno."""
+    lines = [json.loads(l) for l in run(
+        "libraries", "--absent", traced=False).out.splitlines()]
+    assert [(l["absent"], l["status"]) for l in lines if "absent" in l] == \
+        [(name, None) for name in ABSENT]
+    done, trace = libraries(tmp_path, "libraries", "--absent")
+    lines = [json.loads(l) for l in done.out.splitlines()]
+    assert [(l["absent"], l["status"], l["errno"]) for l in lines
+            if "absent" in l] == [(n, s, 77) for n, s in ABSENT.items()]
+    assert not set(trace.count(*CATS)) & set(ABSENT)
+
+
+@pytest.mark.parametrize("other", [[], ["--global", SIM / "libnccl.so.2"]],
+                         ids=["alone", "beside another"])
+def test_a_copy_in_the_caller_itself(tmp_path, other):
+    """As the loader would without us: its own where no other is in the global
+    scope, else that one, to which its communicator is nothing."""
+    plugin = SHIM / "own_nccl.so"
+    args = [*other, "%s" % plugin]
+    plain = run("loader", *args, traced=False)
+    word = [l for l in plain.out.splitlines() if "own" in l]
+    first = SHIM / "libraries.so"
+    args = [*other, "%s,%s" % (first, plugin), "--only", "cublas"]
+    done, trace = libraries(tmp_path, "loader", *args)
+    assert [l for l in done.out.splitlines() if '"own"' in l] == word
+    if not other:
+        assert word == ['{"own": 1, "status": 0}']
+        assert [e["args"]["Rank"] for e in trace.slices("nccl")] == [1]
+
+
+@pytest.mark.parametrize("order", ["before", "after"])
+@pytest.mark.parametrize("way", ["linked", "plugin"])
+def test_beside_another_wrapper(tmp_path, order, way):
+    shim = SHIM / "cublas_wrapper.so"
+    preload = [str(LIBRARY), str(shim)]
+    if order == "before":
+        preload.reverse()
+    done, trace = libraries(tmp_path, *WAYS[way],
+                            LD_PRELOAD=" ".join(preload))
+    assert "cublas_wrapper: 4 calls" in done.err
+    assert trace.count("cublas")["cublasGemmEx"] == 4
+
+
+def test_where_the_library_came_too_late(tmp_path):
+    """Not preloaded but brought by the driver: the program's calls do not
+    pass through it, and it says so once for each."""
+    done, trace = libraries(tmp_path, "libraries", LD_PRELOAD="",
+                            CUDA_INJECTION64_PATH=LIBRARY)
+    assert not trace.slices(*CATS) and trace.slices("kernel")
+    lines = [l for l in own_lines(done.err) if "LD_PRELOAD" in l]
+    assert [l.split()[1] for l in lines] == ["cublas:", "cudnn:", "nccl:"]
+
+
+def test_many_threads(tmp_path):
+    threads, rounds = 8, 40 if SANITIZED else 200
+    _, trace = libraries(tmp_path, "libraries", "--threads", threads,
+                         "--rounds", rounds, GPUTRACE_FLUSH="50ms")
+    assert trace.count("cublas")["cublasGemmEx"] == threads * rounds
+    tids = {e["tid"] for e in trace.slices("cublas", name="cublasGemmEx")}
+    assert len(tids) == threads
+
+
+def test_windows_open_and_close_meanwhile(tmp_path):
+    """A slice is whole, or cut by the window's end, and nothing else."""
+    done = run("libraries", "--threads", 4, "--rounds", 2000,
+               GPUTRACE_TRACE=ALL, GPUTRACE_OUT=tmp_path / "t.json",
+               GPUTRACE_START="delay:20ms", GPUTRACE_DURATION="50ms")
+    assert done.status == 0, done.err
+    for path in tmp_path.glob("*.json"):
+        trace = Trace(path)
+        nested = trace.slices("cublas", name="cublasLtMatmul")
+        outer = trace.slices("cublas", name="cublasGemmEx")
+        assert nested and outer
+        for e in nested[:2000]:
+            assert e["args"]["m"] == 64
+
+
+# ---- All prototypes ----
+
+HEADERS = ["cublas_api.h", "cublasLt.h", "cudnn_graph.h", "cudnn_ops.h",
+           "cudnn_cnn.h", "cudnn_adv.h", "nccl.h"]
+
+
+def wrappers():
+    """{function: [parameter]} of all wrappers, from the preprocessor."""
+    found = {}
+    for library in CATS:
+        text = subprocess.run(
+            ["gcc", "-E", "-P", "-D_GNU_SOURCE", "-I.",
+             "inject/interpose_%s.c" % library], cwd=ROOT,
+            capture_output=True, text=True, check=True).stdout
+        for name, parameters in re.findall(
+                r'visibility\("default"\)\)\) int (\w+) \(([^;]*?)\);', text):
+            found[name] = [p.strip() for p in parameters.split(",")
+                           if p.strip() != "void"]
+    return found
+
+
+def passed_as(parameter):
+    """How the processor passes it: pointer, 32 or 64 bits, double, or a
+    unique id, which goes by value."""
+    text = re.sub(r"\bconst\b", "", parameter)
+    if "*" in text or "[" in text:
+        return "P"
+    of = " ".join(text.split()[:-1])
+    if of in ("int64_t", "long long", "long long int", "size_t"):
+        return "L"
+    if of in ("ncclUniqueId", "struct unique_id"):
+        return "U"
+    if of == "double":
+        return "D"
+    if re.fullmatch(r"\w*(Handle|Descriptor|Comm|Stream|Desc|Layout)_t",
+                    of, re.I):
+        return "P"
+    assert of in ("int", "unsigned", "int32_t", "uint32_t", "cudaDataType") \
+        or of.endswith("_t"), of
+    return "I"
+
+
+# What our parameter is in the headers, of those that are looked at.
+SAME = {"batch": "batchcount", "count": "(send|recv)?count",
+        "type": "datatype", "ranks": "nranks|ndev", "rank": "(my)?rank",
+        "root": "root|peer", "trans": "trans", "transa": "transa(_array)?",
+        "transb": "transb(_array)?", "atype": "atype", "btype": "btype",
+        "ctype": "ctype", "compute": "computetype", "op": "op",
+        "comm": "(new)?comm", "m": "m(_array)?", "n": "n(_array)?",
+        "k": "k(_array)?", "nr": "group_count", "sizes": "group_size",
+        "xd": "d?xdesc", "wd": "d?wdesc", "yd": "d?ydesc",
+        "dyd": "dydesc", "convolution": "convdesc", "alayout": "adesc",
+        "blayout": "bdesc", "dlayout": "ddesc", "operation": "computedesc",
+        "attention": "attndesc", "rnn": "rnndesc", "plan": "executionplan"}
+
+
+def named(parameter):
+    return re.sub(r"\[.*", "", parameter).replace("*", " ").split()[-1]
+
+
+def headers():
+    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/include"]
+    text = ""
+    for name in HEADERS:
+        path = next((os.path.join(f, name) for f in folders
+                     if os.path.exists(os.path.join(f, name))), None)
+        if not path:
+            pytest.skip("no " + name)
+        with open(path, encoding="utf-8") as file:
+            text += file.read()
+    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
+    return re.sub(r"//.*", "", text)
+
+
+def test_prototypes_are_the_headers():
+    text = headers()
+    for name, ours in wrappers().items():
+        match = re.search(r"\b%s\s*\(([^;{]*?)\)\s*(?:CUDNN_DEPRECATED)?\s*;"
+                          % name, text)
+        assert match, name
+        theirs = [" ".join(p.split()) for p in match[1].split(",")
+                  if p.strip() not in ("", "void")]
+        assert [passed_as(p) for p in ours] == \
+            [passed_as(p) for p in theirs], name
+        for mine, real in zip(ours, theirs):
+            if named(mine) in SAME and not (name.startswith("cudnn") and
+                                            named(mine) == "k"):
+                assert re.fullmatch(SAME[named(mine)], named(real), re.I), \
+                    (name, mine, real)
+
+
+VALUES = {"P": "(void *)%#xul", "L": "%#xll", "I": "%#x", "D": "%d.5"}
+PRINT = {"P": "%lx", "L": "%lx", "I": "%x", "D": "%.1f", "U": "%d"}
+
+
+def value(kind, i):
+    """Of argument i: no two alike, and the high half not empty."""
+    if kind == "U":
+        return "(struct unique_id){ { [0] = 3, [127] = %d } }" % (i + 60)
+    wide = (i + 1) * 0x100000001 if kind == "L" else \
+        0x7f0000000000 + i * 16 if kind == "P" else i + 1
+    return VALUES[kind] % wide
+
+
+def generated():
+    """A library that prints what reaches it, and a program that calls it."""
+    head = "#include <stdint.h>\n#include <stdio.h>\n#include <stddef.h>\n" \
+        "struct unique_id { char bytes[128]; };\n"
+    library, program = head, head + "int cuInit(unsigned);\n"
+    calls = ""
+    for name, parameters in wrappers().items():
+        kinds = [passed_as(p) for p in parameters]
+        names = [named(p) for p in parameters]
+        prototype = "int %s(%s)" % (name, ", ".join(parameters) or "void")
+        shown = ["%s.bytes[127]" % n if k == "U" else
+                 "(unsigned long)%s" % n if k in "PL" else n
+                 for k, n in zip(kinds, names)]
+        library += "%s { printf(\"%s%s\\n\"%s); return %d; }\n" % (
+            prototype, name, "".join(" " + PRINT[k] for k in kinds),
+            "".join(", " + s for s in shown), 100 + len(kinds))
+        program += prototype + ";\n"
+        calls += "\tif (%s(%s) != %d) puts(\"wrong\");\n" % (
+            name, ", ".join(value(k, i) for i, k in enumerate(kinds)),
+            100 + len(kinds))
+    # The getters know nothing.
+    for name in ("cublasLtMatrixLayoutGetAttribute", "ncclCommUserRank",
+                 "cublasLtMatmulDescGetAttribute", "ncclCommCount"):
+        library += "int %s(void) { return 1; }\n" % name
+    return library, program + "int main(void) {\n\tcuInit(0);\n" + calls + \
+        "\treturn 0;\n}\n"
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="has a build of its own")
+def test_every_argument_of_every_function(tmp_path):
+    """Through each of the wrappers, recorded and not."""
+    for name, text in zip(("library", "program"), generated()):
+        (tmp_path / (name + ".c")).write_text(text)
+    # Arrays of groups are read: from what is not one, nothing.
+    grouped = {n for n in wrappers() if "Grouped" in n}
+    text = (tmp_path / "program.c").read_text()
+    text = "\n".join(l for l in text.splitlines()
+                     if not any(g + "(" in l and "wrong" in l
+                                for g in grouped))
+    (tmp_path / "program.c").write_text(text)
+    flags = ["gcc", "-w", "-O1", "-I", str(ROOT)]
+    subprocess.run([*flags, "-shared", "-fPIC", "-Wl,-soname,libreal.so",
+                    "-o", tmp_path / "libreal.so", tmp_path / "library.c"],
+                   check=True)
+    subprocess.run([*flags, "-o", tmp_path / "program",
+                    tmp_path / "program.c", tmp_path / "libreal.so",
+                    SIM / "libcuda.so.1", "-Wl,-rpath," + str(tmp_path)],
+                   check=True)
+    program = str(tmp_path / "program")
+    plain = run(program, traced=False)
+    assert plain.status == 0 and "wrong" not in plain.out
+    assert len(plain.out.splitlines()) == len(wrappers()) - len(grouped)
+    for trace in ("cuda", ALL):
+        done = run(program, GPUTRACE_TRACE=trace,
+                   GPUTRACE_OUT=tmp_path / "t.json")
+        assert done.status == 0 and done.out == plain.out
+    counted = sum(Trace(tmp_path / "t.json").count(*CATS).values())
+    assert counted == len(wrappers()) - len(grouped)
