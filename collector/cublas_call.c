@@ -7,62 +7,81 @@
 #define NR(array) (sizeof(array) / sizeof *(array))
 
 /* cudaDataType. */
-static const char *const type_words[] = {
-	"R_32F", "R_64F", "R_16F", "R_8I", "C_32F", "C_64F", "C_16F", "C_8I",
-	"R_8U", "C_8U", "R_32I", "C_32I", "R_32U", "C_32U", "R_16BF", "C_16BF",
-	"R_4I", "C_4I", "R_4U", "C_4U", "R_16I", "C_16I", "R_16U", "C_16U",
-	"R_64I", "C_64I", "R_64U", "C_64U", "R_8F_E4M3", "R_8F_E5M2",
-	"R_8F_UE8M0", "R_6F_E2M3", "R_6F_E3M2", "R_4F_E2M1",
+static const struct call_word types_of_data[] = {
+	CALL_WORD("R_32F"), CALL_WORD("R_64F"), CALL_WORD("R_16F"),
+	CALL_WORD("R_8I"), CALL_WORD("C_32F"), CALL_WORD("C_64F"),
+	CALL_WORD("C_16F"), CALL_WORD("C_8I"), CALL_WORD("R_8U"),
+	CALL_WORD("C_8U"), CALL_WORD("R_32I"), CALL_WORD("C_32I"),
+	CALL_WORD("R_32U"), CALL_WORD("C_32U"), CALL_WORD("R_16BF"),
+	CALL_WORD("C_16BF"), CALL_WORD("R_4I"), CALL_WORD("C_4I"),
+	CALL_WORD("R_4U"), CALL_WORD("C_4U"), CALL_WORD("R_16I"),
+	CALL_WORD("C_16I"), CALL_WORD("R_16U"), CALL_WORD("C_16U"),
+	CALL_WORD("R_64I"), CALL_WORD("C_64I"), CALL_WORD("R_64U"),
+	CALL_WORD("C_64U"), CALL_WORD("R_8F_E4M3"), CALL_WORD("R_8F_E5M2"),
+	CALL_WORD("R_8F_UE8M0"), CALL_WORD("R_6F_E2M3"),
+	CALL_WORD("R_6F_E3M2"), CALL_WORD("R_4F_E2M1"),
 };
 
 /* cublasComputeType_t from 64 on; below, before cuBLAS 11, a cudaDataType. */
 #define FIRST_COMPUTE 64
-static const char *const compute_words[] = {
-	[64 - 64] = "16F", [65 - 64] = "16F_PEDANTIC",
-	[68 - 64] = "32F", [69 - 64] = "32F_PEDANTIC",
-	[70 - 64] = "64F", [71 - 64] = "64F_PEDANTIC",
-	[72 - 64] = "32I", [73 - 64] = "32I_PEDANTIC",
-	[74 - 64] = "32F_FAST_16F", [75 - 64] = "32F_FAST_16BF",
-	[77 - 64] = "32F_FAST_TF32", [78 - 64] = "32F_EMULATED_16BFX9",
-	[79 - 64] = "64F_EMULATED_FIXEDPOINT",
+static const struct call_word types_of_compute[] = {
+	[64 - 64] = CALL_WORD("16F"),
+	[65 - 64] = CALL_WORD("16F_PEDANTIC"),
+	[68 - 64] = CALL_WORD("32F"),
+	[69 - 64] = CALL_WORD("32F_PEDANTIC"),
+	[70 - 64] = CALL_WORD("64F"),
+	[71 - 64] = CALL_WORD("64F_PEDANTIC"),
+	[72 - 64] = CALL_WORD("32I"),
+	[73 - 64] = CALL_WORD("32I_PEDANTIC"),
+	[74 - 64] = CALL_WORD("32F_FAST_16F"),
+	[75 - 64] = CALL_WORD("32F_FAST_16BF"),
+	[77 - 64] = CALL_WORD("32F_FAST_TF32"),
+	[78 - 64] = CALL_WORD("32F_EMULATED_16BFX9"),
+	[79 - 64] = CALL_WORD("64F_EMULATED_FIXEDPOINT"),
 };
 
 /* cublasOperation_t. */
-static const char *const operation_words[] = { "N", "T", "C", "CONJG" };
+static const struct call_word operations[] = {
+	CALL_WORD("N"), CALL_WORD("T"), CALL_WORD("C"), CALL_WORD("CONJG"),
+};
 
-static const char *word_of(const char *const *words, size_t nr, uint32_t i)
+/* The word, or NULL where there is none. */
+static const struct call_word *word_of(const struct call_word *words,
+				       size_t nr, uint32_t i)
 {
-	return i < nr ? words[i] : NULL;
+	return i < nr && words[i].len ? &words[i] : NULL;
 }
 
-static const char *type_word(uint32_t type)
+static const struct call_word *type_word(uint32_t type)
 {
-	return word_of(type_words, NR(type_words), type);
+	return word_of(types_of_data, NR(types_of_data), type);
 }
 
-static const char *compute_word(uint32_t type)
+static const struct call_word *compute_word(uint32_t type)
 {
 	return type < FIRST_COMPUTE ? type_word(type) :
-		word_of(compute_words, NR(compute_words),
+		word_of(types_of_compute, NR(types_of_compute),
 			type - FIRST_COMPUTE);
 }
 
-static void add_word(struct call_args *args, struct call_key key,
-		     const char *word)
+static inline __attribute__((always_inline)) void
+add_word(struct call_args *args, struct call_key key,
+	 const struct call_word *word)
 {
 	if (word)
 		call_args_word(args, key, word);
 }
 
-static void add_operation(struct call_args *args, struct call_key key,
-			  int operation)
+static inline __attribute__((always_inline)) void
+add_operation(struct call_args *args, struct call_key key, int operation)
 {
-	add_word(args, key, word_of(operation_words, NR(operation_words),
+	add_word(args, key, word_of(operations, NR(operations),
 				    (uint32_t)operation));
 }
 
 /* What is negative is an error that cuBLAS will return. */
-static void add_size(struct call_args *args, struct call_key key, int64_t size)
+static inline __attribute__((always_inline)) void
+add_size(struct call_args *args, struct call_key key, int64_t size)
 {
 	if (size >= 0)
 		call_args_number(args, key, (uint64_t)size);
@@ -79,9 +98,9 @@ static void add_types(struct call_args *args, uint32_t types)
 /* A complex multiplication and addition are four of each. */
 static int64_t flop_of_one(uint32_t types)
 {
-	const char *word = type_word(types & 255);
+	const struct call_word *word = type_word(types & 255);
 
-	return word && word[0] == 'C' ? 8 : 2;
+	return word && word->text[1] == 'C' ? 8 : 2;
 }
 
 static void add_flop(struct call_args *args, uint32_t types, int64_t m,

@@ -17,17 +17,23 @@ const char *const cudnn_libraries[] = {
 		.libraries = cudnn_libraries }
 
 /* cudnnDataType_t. */
-static const char *const types[] = {
-	"FLOAT", "DOUBLE", "HALF", "INT8", "INT32", "INT8x4", "UINT8",
-	"UINT8x4", "INT8x32", "BFLOAT16", "INT64", "BOOLEAN", "FP8_E4M3",
-	"FP8_E5M2", "FAST_FLOAT_FOR_FP8", "FP8_E8M0", "FP4_E2M1", "INT4",
-	"UINT4", "UINT32", "COMPLEX_FP32", "COMPLEX_FP64",
+static const struct call_word types[] = {
+	CALL_WORD("FLOAT"), CALL_WORD("DOUBLE"), CALL_WORD("HALF"),
+	CALL_WORD("INT8"), CALL_WORD("INT32"), CALL_WORD("INT8x4"),
+	CALL_WORD("UINT8"), CALL_WORD("UINT8x4"), CALL_WORD("INT8x32"),
+	CALL_WORD("BFLOAT16"), CALL_WORD("INT64"), CALL_WORD("BOOLEAN"),
+	CALL_WORD("FP8_E4M3"), CALL_WORD("FP8_E5M2"),
+	CALL_WORD("FAST_FLOAT_FOR_FP8"), CALL_WORD("FP8_E8M0"),
+	CALL_WORD("FP4_E2M1"), CALL_WORD("INT4"), CALL_WORD("UINT4"),
+	CALL_WORD("UINT32"), CALL_WORD("COMPLEX_FP32"),
+	CALL_WORD("COMPLEX_FP64"),
 };
 
-static void add_type(struct call_args *args, struct call_key key, int type)
+static inline __attribute__((always_inline)) void
+add_type(struct call_args *args, struct call_key key, int type)
 {
 	if (type >= 0 && type < (int)(sizeof types / sizeof *types))
-		call_args_word(args, key, types[type]);
+		call_args_word(args, key, &types[type]);
 }
 
 /* ---- Dimensions ---- */
@@ -81,8 +87,8 @@ static struct dims filter_dims(const void *caller, void *descriptor)
 	return dims;
 }
 
-static void add_dims(struct call_args *args, struct call_key key,
-		     const struct dims *dims)
+static inline __attribute__((always_inline)) void
+add_dims(struct call_args *args, struct call_key key, const struct dims *dims)
 {
 	if (dims->nr)
 		call_args_list(args, key, dims->of, (uint32_t)dims->nr);
@@ -159,15 +165,15 @@ int cudnn_begin_convolution(const struct real_symbol *symbol,
 			    const void *caller, enum cudnn_direction direction,
 			    void *x, void *w, void *convolution, void *y)
 {
-	static const char *const directions[] = { "forward", "backward data",
-		"backward filter" };
+	static const struct call_word directions[] = { CALL_WORD("forward"),
+		CALL_WORD("backward data"), CALL_WORD("backward filter") };
 	struct dims of_x = tensor_dims(caller, x), of_y = tensor_dims(caller,
 								      y);
 	struct dims of_w = filter_dims(caller, w);
 	struct call_args args;
 
 	args.len = 0;
-	call_args_word(&args, CALL_KEY("direction"), directions[direction]);
+	call_args_word(&args, CALL_KEY("direction"), &directions[direction]);
 	add_dims(&args, CALL_KEY("x"), &of_x);
 	add_dims(&args, CALL_KEY("w"), &of_w);
 	add_dims(&args, CALL_KEY("y"), &of_y);
@@ -272,8 +278,10 @@ static void add_rnn(struct call_args *args, const void *caller, void *rnn)
 {
 	static const struct real_symbol getter =
 		GETTER("cudnnGetRNNDescriptor_v8");
-	static const char *const cells[] = { "RNN_RELU", "RNN_TANH", "LSTM",
-		"GRU" };
+	static const struct call_word cells[] = { CALL_WORD("RNN_RELU"),
+		CALL_WORD("RNN_TANH"), CALL_WORD("LSTM"), CALL_WORD("GRU") };
+	static const struct call_word directions[] = { CALL_WORD("one"),
+		CALL_WORD("both") };
 	get_rnn *get = (get_rnn *)real_symbol_find(&getter, caller);
 	const struct call_key keys[] = { CALL_KEY("input size"),
 		CALL_KEY("hidden size"), CALL_KEY("projected size"),
@@ -289,9 +297,8 @@ static void add_rnn(struct call_args *args, const void *caller, void *rnn)
 		&dropout, &flags))
 		return;
 	if (cell >= 0 && cell < 4)
-		call_args_word(args, CALL_KEY("cell"), cells[cell]);
-	call_args_word(args, CALL_KEY("directions"), direction ? "both" :
-		       "one");
+		call_args_word(args, CALL_KEY("cell"), &cells[cell]);
+	call_args_word(args, CALL_KEY("directions"), &directions[!!direction]);
 	add_sizes(args, keys, sizes, 4);
 	add_type(args, CALL_KEY("type"), type);
 	add_type(args, CALL_KEY("compute type"), compute);

@@ -79,96 +79,63 @@ SOURCE(nccl, LIBRARY_NCCL, "ncclAllReduce", "libnccl.so");
 
 /* ---- The arguments ---- */
 
-static char *room_for(struct call_args *args, struct call_key key,
-		      uint32_t value_len)
-{
-	char *at = args->text + args->len;
+/* Two digits at a time. */
+static const char pairs[] =
+	"00010203040506070809101112131415161718192021222324"
+	"25262728293031323334353637383940414243444546474849"
+	"50515253545556575859606162636465666768697071727374"
+	"75767778798081828384858687888990919293949596979899";
 
-	if (key.len + value_len > sizeof args->text - args->len)
-		return NULL;
-	memcpy(at, key.text, key.len);
-	args->len += key.len;
-	return at + key.len;
+uint32_t call_put_number(char *at, uint64_t value)
+{
+	char digits[CALL_DIGITS];
+	char *first = digits + sizeof digits;
+	uint32_t len;
+
+	for (; value >= 100; value /= 100)
+		memcpy(first -= 2, pairs + value % 100 * 2, 2);
+	if (value >= 10)
+		memcpy(first -= 2, pairs + value * 2, 2);
+	else
+		*--first = (char)('0' + value);
+	len = (uint32_t)(digits + sizeof digits - first);
+	for (uint32_t i = 0; i < len; i++)
+		at[i] = first[i];
+	return len;
 }
 
-/* 20: the digits of UINT64_MAX. */
-#define MAX_DIGITS 20
-
-static uint32_t put_number(char *at, uint64_t value)
+uint32_t call_put_pointer(char *at, const void *pointer)
 {
-	char digits[MAX_DIGITS];
-	uint32_t nr = 0, i;
-
-	do
-		digits[nr++] = (char)('0' + value % 10);
-	while (value /= 10);
-	for (i = 0; i < nr; i++)
-		at[i] = digits[nr - 1 - i];
-	return nr;
-}
-
-void call_args_number(struct call_args *args, struct call_key key,
-		      uint64_t value)
-{
-	char *at = room_for(args, key, MAX_DIGITS);
-
-	if (at)
-		args->len += put_number(at, value);
-}
-
-void call_args_word(struct call_args *args, struct call_key key,
-		    const char *word)
-{
-	uint32_t len = (uint32_t)strlen(word);
-	char *at = room_for(args, key, len + 2);
-
-	if (!at)
-		return;
-	at[0] = '"';
-	memcpy(at + 1, word, len);
-	at[len + 1] = '"';
-	args->len += len + 2;
-}
-
-/* 0x and 16 digits. */
-#define POINTER_LEN 18
-
-void call_args_pointer(struct call_args *args, struct call_key key,
-		       const void *pointer)
-{
-	char word[POINTER_LEN + 1] = "0x";
 	uintptr_t value = (uintptr_t)pointer;
-	uint32_t nr = 1, i;
+	uint32_t nr = 1, len = 0;
 
 	while (nr < 16 && value >> 4 * nr)
 		nr++;
-	for (i = 0; i < nr; i++)
-		word[2 + i] = "0123456789abcdef"[value >> 4 * (nr - 1 - i) &
-						 15];
-	call_args_word(args, key, word);
+	at[len++] = '"';
+	at[len++] = '0';
+	at[len++] = 'x';
+	while (nr--)
+		at[len++] = "0123456789abcdef"[value >> 4 * nr & 15];
+	at[len++] = '"';
+	return len;
 }
 
-void call_args_list(struct call_args *args, struct call_key key,
-		    const int *values, uint32_t nr_values)
+uint32_t call_put_list(char *at, const int *values, uint32_t nr_values)
 {
-	/* 12: the longest int, and a comma. */
-	char *at = room_for(args, key, nr_values * 12 + 2);
-	char *first = at;
-	uint32_t i;
+	uint32_t i, len = 0;
 
-	if (!at)
-		return;
-	*at++ = '[';
+	at[len++] = '[';
 	for (i = 0; i < nr_values; i++) {
 		if (i)
-			*at++ = ',';
+			at[len++] = ',';
 		if (values[i] < 0)
-			*at++ = '-';
-		at += put_number(at, values[i] < 0 ? -(int64_t)values[i] :
-				 values[i]);
+			at[len++] = '-';
+		len += call_put_number(at + len, values[i] < 0 ?
+				       -(uint64_t)values[i] :
+				       (uint64_t)values[i]);
 	}
-	*at++ = ']';
-	args->len += (uint32_t)(at - first);
+	at[len++] = ']';
+	return len;
 }
 
 bool call_product(uint64_t *product, const int64_t *factors,

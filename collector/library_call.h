@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "collector/real_symbol.h"
 #include "collector/source.h"
@@ -42,16 +43,20 @@ static inline bool library_is_recorded(enum library library)
 /* Wanted at attach, also while no window is open. */
 bool library_is_armed(enum library library);
 
-/* The members of a JSON object, on the caller's stack.  What does not fit any
- * more is left out: 640 holds the longest, which cuDNN's dimensions are. */
+/*
+ * The members of a JSON object, on the caller's stack.  What does not fit any
+ * more is left out: 640 holds the longest, which cuDNN's dimensions are.
+ *
+ * Written in copies of a constant length, which are moves: a call of memcpy()
+ * for each key and word was half of what a slice costs.
+ */
 #define CALL_ARGS_MAX 640
 struct call_args {
 	uint32_t len;
 	char text[CALL_ARGS_MAX];
 };
 
-/* A word, quoted; `what` is a name with its quotes and colon, so that nothing
- * is to be done to it: CALL_KEY("m"). */
+/* ,"m": */
 struct call_key {
 	const char *text;
 	uint32_t len;
@@ -59,16 +64,77 @@ struct call_key {
 #define CALL_KEY(name) ((struct call_key){ ",\"" name "\":", \
 		sizeof(",\"" name "\":") - 1 })
 
+/* "R_32F", with its quotes. */
+struct call_word {
+	char text[31];
+	uint8_t len;
+};
+#define CALL_WORD(word) { "\"" word "\"", sizeof(word) + 1 }
+
+/* Where the value goes, or NULL: no room for `value_len` bytes behind it. */
+static inline __attribute__((always_inline)) char *
+call_args_key(struct call_args *args, struct call_key key, uint32_t value_len)
+{
+	char *at = args->text + args->len;
+
+	if (key.len + value_len > sizeof args->text - args->len)
+		return NULL;
+	memcpy(at, key.text, key.len);
+	args->len += key.len;
+	return at + key.len;
+}
+
+/* 20: the digits of UINT64_MAX. */
+#define CALL_DIGITS 20
+
 /* Context of all: any thread. */
-void call_args_number(struct call_args *args, struct call_key key,
-		      uint64_t value);
-void call_args_word(struct call_args *args, struct call_key key,
-		    const char *word);
-void call_args_pointer(struct call_args *args, struct call_key key,
-		       const void *pointer);
-/* As [1,2,3]. */
-void call_args_list(struct call_args *args, struct call_key key,
-		    const int *values, uint32_t nr_values);
+uint32_t call_put_number(char *at, uint64_t value);
+/* In digits of 16, quoted: "0x...". */
+uint32_t call_put_pointer(char *at, const void *pointer);
+/* [1,2,3]. */
+uint32_t call_put_list(char *at, const int *values, uint32_t nr_values);
+
+static inline __attribute__((always_inline)) void
+call_args_number(struct call_args *args, struct call_key key, uint64_t value)
+{
+	char *at = call_args_key(args, key, CALL_DIGITS);
+
+	if (at)
+		args->len += call_put_number(at, value);
+}
+
+static inline __attribute__((always_inline)) void
+call_args_word(struct call_args *args, struct call_key key,
+	       const struct call_word *word)
+{
+	char *at = call_args_key(args, key, sizeof word->text);
+
+	if (!at)
+		return;
+	memcpy(at, word->text, sizeof word->text);
+	args->len += word->len;
+}
+
+static inline __attribute__((always_inline)) void
+call_args_pointer(struct call_args *args, struct call_key key,
+		  const void *pointer)
+{
+	char *at = call_args_key(args, key, CALL_DIGITS);
+
+	if (at)
+		args->len += call_put_pointer(at, pointer);
+}
+
+/* 12: the longest int, and a comma. */
+static inline __attribute__((always_inline)) void
+call_args_list(struct call_args *args, struct call_key key, const int *values,
+	       uint32_t nr_values)
+{
+	char *at = call_args_key(args, key, nr_values * 12 + 2);
+
+	if (at)
+		args->len += call_put_list(at, values, nr_values);
+}
 
 /* The product, or false where a factor is negative or it has no room. */
 bool call_product(uint64_t *product, const int64_t *factors,

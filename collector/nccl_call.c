@@ -98,27 +98,31 @@ static uint64_t place_of(void *comm, const void *caller)
 
 /* ncclDataType_t, by PyTorch's names as in Kineto's traces. */
 static const struct {
-	const char *name;
+	struct call_word name;
 	uint32_t bytes;
 } types[] = {
-	{ "Char", 1 }, { "Byte", 1 }, { "Int", 4 }, { "UInt32", 4 },
-	{ "Long", 8 }, { "UInt64", 8 }, { "Half", 2 }, { "Float", 4 },
-	{ "Double", 8 }, { "BFloat16", 2 }, { "Float8_e4m3fn", 1 },
-	{ "Float8_e5m2", 1 },
+	{ CALL_WORD("Char"), 1 }, { CALL_WORD("Byte"), 1 }, { CALL_WORD("Int"), 4 }, { CALL_WORD("UInt32"), 4 },
+	{ CALL_WORD("Long"), 8 }, { CALL_WORD("UInt64"), 8 }, { CALL_WORD("Half"), 2 }, { CALL_WORD("Float"), 4 },
+	{ CALL_WORD("Double"), 8 }, { CALL_WORD("BFloat16"), 2 }, { CALL_WORD("Float8_e4m3fn"), 1 },
+	{ CALL_WORD("Float8_e5m2"), 1 },
 };
 enum { NR_TYPES = sizeof types / sizeof *types };
 
 /* ncclRedOp_t; the program's own come behind. */
-static const char *const ops[] = { "sum", "prod", "max", "min", "avg" };
+static const struct call_word ops[] = {
+	CALL_WORD("sum"), CALL_WORD("prod"), CALL_WORD("max"),
+	CALL_WORD("min"), CALL_WORD("avg"),
+};
+static const struct call_word custom = CALL_WORD("custom");
 enum { NR_OPS = sizeof ops / sizeof *ops };
 
 enum elements { NONE, ONE, ALL };
 
 static const struct {
-	const char *name;
+	struct call_word name;
 	enum elements in, out;
 } collectives[] = {
-#define X(id, name, in, out) [NCCL_##id] = { name, in, out },
+#define X(id, name, in, out) [NCCL_##id] = { CALL_WORD(name), in, out },
 	NCCL_COLLECTIVES(X)
 #undef X
 };
@@ -181,13 +185,13 @@ int nccl_begin(const struct real_symbol *symbol, const void *caller,
 
 	args.len = 0;
 	call_args_word(&args, CALL_KEY("Collective name"),
-		       collectives[collective].name);
+		       &collectives[collective].name);
 	if (type >= 0 && type < NR_TYPES)
-		call_args_word(&args, CALL_KEY("dtype"), types[type].name);
+		call_args_word(&args, CALL_KEY("dtype"), &types[type].name);
 	add_sizes(&args, collective, count, type, (uint32_t)(place >> 32));
 	if (op != NCCL_NO_OP)
 		call_args_word(&args, CALL_KEY("op"), op >= 0 && op < NR_OPS ?
-			       ops[op] : "custom");
+			       &ops[op] : &custom);
 	add_root(&args, collective, root);
 	add_comm(&args, comm, (uint32_t)(place >> 32), (uint32_t)place);
 	return library_call_begin(LIBRARY_NCCL, symbol, &args);

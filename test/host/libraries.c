@@ -4,12 +4,14 @@
  * plugin that a program loads, each linked to them.
  *
  *	libraries [--threads N] [--rounds N] [--absent] [--only cublas]
+ *	libraries --burst NAME
  *
  * Shows: each call with what it was given, a JSON object a line:
  * {"call": NAME, "status": N, ...}, numbers as the library has them.  With
  * --threads only cublasGemmEx, from each, and no lines.  --absent calls
  * functions that only the wrapper of a tool has (dlsym finds them there) and
- * says what they return, or null.
+ * says what they return, or null.  --burst measures calls that do nothing
+ * (gemm, matmul, allreduce), in bursts that a ring holds: the median, in ns.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -19,6 +21,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "test/host/libraries.h"
 
@@ -298,6 +302,79 @@ static void call_from_threads(int nr)
 		pthread_join(threads[i], NULL);
 }
 
+/* ---- What a call costs ---- */
+
+#define WARM_UP 50
+#define BURST 200
+#define BURSTS 101
+#define PAUSE_US 25000
+
+static void *nothing[4];        /* an operation, three layouts; a comm */
+
+/* Refused before anything is done, and a part of a group without an end. */
+static void call_nothing(const char *name)
+{
+	if (*name == 'g')
+		gemm_ex(1, 0, 13, 4096, 4096, 14, 14, 68);
+	else if (*name == 'm')
+		cublasLtMatmul(cublas, nothing[0], A, A, nothing[1], B,
+			       nothing[2], B, C, nothing[3], C, nothing[3],
+			       NULL, NULL, 0, NULL);
+	else
+		ncclAllReduce(A, C, 1 << 20, 7, 0, nothing[0], NULL);
+}
+
+static void prepare(const char *name)
+{
+	int i;
+
+	if (*name == 'a') {
+		ncclCommInitAll(nothing, 1, NULL);
+		ncclGroupStart();
+		return;
+	}
+	cublasLtMatmulDescCreate(&nothing[0], 68, 0);
+	for (i = 1; i < 4; i++)
+		cublasLtMatrixLayoutCreate(&nothing[i], 14, 13, 13, 13);
+}
+
+static double burst(const char *name)
+{
+	struct timespec start, end;
+	int i;
+
+	for (i = 0; i < WARM_UP; i++)
+		call_nothing(name);
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	for (i = 0; i < BURST; i++)
+		call_nothing(name);
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	return ((end.tv_sec - start.tv_sec) * 1e9 + end.tv_nsec -
+		start.tv_nsec) / BURST;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void measure(const char *name)
+{
+	double ns[BURSTS];
+	int i;
+
+	prepare(name);
+	burst(name);
+	for (i = 0; i < BURSTS; i++) {
+		usleep(PAUSE_US);
+		ns[i] = burst(name);
+	}
+	qsort(ns, BURSTS, sizeof(ns[0]), compare);
+	printf("%.2f\n", ns[BURSTS / 2]);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
@@ -305,9 +382,10 @@ int main(int argc, char **argv)
 		{ "rounds", required_argument, NULL, 'r' },
 		{ "absent", no_argument, NULL, 'a' },
 		{ "only", required_argument, NULL, 'o' },
+		{ "burst", required_argument, NULL, 'b' },
 		{ NULL, 0, NULL, 0 },
 	};
-	const char *only = "";
+	const char *only = "", *burst_of = NULL;
 	int c, threads = 0, absent = 0, version = 0;
 
 	optind = 1;
@@ -320,15 +398,20 @@ int main(int argc, char **argv)
 			absent = 1;
 		else if (c == 'o')
 			only = optarg;
+		else if (c == 'b')
+			burst_of = optarg;
 		else
 			return 2;
 	}
 	cublasCreate_v2(&cublas);
 	cublasGetVersion_v2(cublas, &version);
-	printf("{\"cublas\": %d}\n", version);
+	if (!burst_of)
+		printf("{\"cublas\": %d}\n", version);
 	/* Brings the GPU: what traces it may not see this one. */
 	cublasSgemm_v2(cublas, 0, 0, 1, 1, 1, A, A, 1, B, 1, B, C, 1);
-	if (absent) {
+	if (burst_of) {
+		measure(burst_of);
+	} else if (absent) {
 		call_absent();
 	} else if (threads) {
 		call_from_threads(threads);
