@@ -330,6 +330,93 @@ def test_windows_open_and_close_meanwhile(tmp_path):
             assert e["args"]["m"] == 64
 
 
+# ---- What the report makes of it ----
+
+def kernels_of(trace, unit):
+    """What was launched on that thread between two times."""
+    start, end, tid = unit
+    launches = trace.launches()
+    return [k for k in trace.slices("kernel") if
+            launches[k["args"]["correlation"]]["tid"] == tid and
+            start <= launches[k["args"]["correlation"]]["start"] < end]
+
+
+def test_rates_of_matrix_products(gputrace, traced_calls):
+    _, trace = traced_calls
+    done = gputrace("report", "-t", "library_calls", "-f", "json", trace.path)
+    assert done.status == 0, done.err
+    rows = {(r["name"], r["shape"]): r
+            for r in json.loads(done.out)["library_calls"]}
+    calls = [e for e in calls_of(trace) if "FLOP" in e["args"]]
+    compared = 0
+    for e in calls:
+        kernels = kernels_of(trace, (e["start"], e["end"], e["tid"]))
+        if not kernels:
+            assert e["args"]["m"] == 13          # refused
+            continue
+        a = e["args"]
+        shape = "x".join(str(a[x]) for x in "mnk" if x in a) \
+            if e["cat"] == "cublas" else "x [%s] w [%s] groups 2" % (
+                ",".join(map(str, a["x"])), ",".join(map(str, a["w"])))
+        if a.get("groups", 1) > 1 and e["cat"] == "cublas":
+            shape = "groups %d" % a["groups"]
+        if a.get("batch", 1) > 1:
+            shape += " batch %d" % a["batch"]
+        if "transA" in a:
+            shape += " " + a["transA"] + a.get("transB", "")
+        shape += " " + (a.get("A type") or a["type"])
+        row = rows[e["name"], shape]
+        ns = sum(k["end"] - k["start"] for k in kernels)
+        assert (row["count"], row["kernel_count"]) == (1, len(kernels))
+        assert row["total_ns"] == ns
+        assert abs(row["tflops"] - a["FLOP"] / ns / 1000) <= 0.00501
+        compared += 1
+    # cublasLtMatmul in the one call whose types are not known.
+    assert compared == len(rows) - 1 == 13
+
+
+def test_bandwidth_of_collectives(gputrace, traced_calls):
+    """busbw by the formulas of nccl-tests, from what the program said."""
+    _, trace = traced_calls
+    done = gputrace("report", "-t", "nccl", "-f", "json", trace.path)
+    rows = {(r["name"], r["shape"]): r for r in json.loads(done.out)["nccl"]}
+    wanted = collections.defaultdict(lambda: [0, 0, 0, 0])
+    for line, e in same_calls(*traced_calls):
+        if line["call"] not in COLLECTIVES:
+            continue
+        n, (dtype, size) = line["ranks"], NCCL_TYPES[line["type"]]
+        name, elements = COLLECTIVES[line["call"]]
+        factor = {"allreduce": 2 * (n - 1) / n, "allgather": (n - 1) / n,
+                  "reduce_scatter": (n - 1) / n}.get(name, 1)
+        moved = max(x or 0 for x in elements(line["count"], n)) * size
+        kernels = kernels_of(trace, (e["start"], e["end"], e["tid"]))
+        of = dtype + (" " + NCCL_OPS[line["op"]] if "op" in line else "") + \
+            ", ranks: %d" % n
+        for i, x in enumerate((1, moved, moved * factor,
+                               max(k["end"] for k in kernels) -
+                               min(k["start"] for k in kernels))):
+            wanted[name, of][i] += x
+    group = rows.pop(("allreduce", "Float max, ranks: 4"))
+    assert (group["count"], group["kernel_count"], group["bytes"]) == \
+        (4, 4, 4 * 40)
+    assert rows.keys() == wanted.keys()
+    for key, (count, moved, bus, ns) in wanted.items():
+        row = rows[key]
+        assert (row["count"], row["bytes"], row["total_ns"]) == \
+            (count, moved, ns)
+        assert abs(row["algbw"] - moved / ns) <= 0.00501
+        assert abs(row["busbw"] - bus / ns) <= 0.00501
+        assert row["algorithm"] == "RING LL"
+
+
+def test_report_without_libraries(gputrace, tmp_path):
+    _, trace = libraries(tmp_path, "libraries", trace="cuda")
+    done = gputrace("report", trace.path)
+    assert "cuBLAS" not in done.out and "NCCL" not in done.out
+    whole = json.loads(gputrace("report", "-f", "json", trace.path).out)
+    assert whole["library_calls"] == whole["nccl"] == []
+
+
 # ---- All prototypes ----
 
 HEADERS = ["cublas_api.h", "cublasLt.h", "cudnn_graph.h", "cudnn_ops.h",

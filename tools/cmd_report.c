@@ -17,7 +17,7 @@ static const struct option_spec specs[] = {
 	{ "table", 't', "LIST", "of summary, devices, kernels, kernels_grid,\n"
 		"api, launches, copies, copy_sizes, nvtx, nvtx_gpu,\n"
 		"nvtx_kernels, graphs, graph_launches, threads,\n"
-		"memory" },
+		"memory, library_calls, nccl" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },

@@ -49,6 +49,7 @@ void report_fini(struct report *r)
 	for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
 		big_free(arrays[i]);
 	report_around_fini(&r->around);
+	report_library_fini(&r->library);
 	intern_fini(&r->names);
 }
 
@@ -372,6 +373,8 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_range(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_GPU_ANNOTATION)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
+	else if (trace_is_library(ev->cat))
+		report_library_add(r, ev, event_name(r, ev), start, end);
 	else if (r->by >= BY_OP)
 		report_around_add(r, ev, event_name(r, ev), start, end);
 }

@@ -8,6 +8,7 @@
 
 #include "tools/intern.h"
 #include "tools/report_around.h"
+#include "tools/report_library.h"
 #include "tools/report_memory.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
@@ -157,6 +158,7 @@ struct report {
 	struct memory_event *memory;
 	struct pool *pool;
 	struct report_around around;
+	struct report_library library;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,

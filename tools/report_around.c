@@ -104,7 +104,7 @@ static void pass_to(struct open_slices *open, const struct around_slices *of,
 
 /* Calls in the order of lane and time, and the slices in the same. */
 static void sweep(struct report *r, const struct around_slices *of,
-		  const uint32_t *order)
+		  const uint32_t *order, uint32_t *names)
 {
 	struct open_slices open = {
 		.slice = big_alloc((of->nr + 1) * sizeof(*open.slice)),
@@ -114,13 +114,13 @@ static void sweep(struct report *r, const struct around_slices *of,
 	for (size_t i = 0; open.slice && i < r->nr_calls; i++) {
 		pass_to(&open, of, &r->calls[order[i]]);
 		if (open.nr)
-			r->around.name[order[i]] =
-				open.slice[open.nr - 1]->name;
+			names[order[i]] = open.slice[open.nr - 1]->name;
 	}
 	big_free(open.slice);
 }
 
-static void find_around(struct report *r, const struct around_slices *of)
+void report_around_find(struct report *r, const struct around_slices *of,
+			uint32_t *names)
 {
 	uint32_t *order = big_alloc((r->nr_calls + 1) * sizeof(*order));
 
@@ -128,14 +128,16 @@ static void find_around(struct report *r, const struct around_slices *of)
 		r->no_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < r->nr_calls; i++)
+	for (size_t i = 0; i < r->nr_calls; i++) {
 		order[i] = i;
+		names[i] = INTERN_NONE;
+	}
 	if (r->nr_calls)
 		qsort_r(order, r->nr_calls, sizeof(*order), call_order,
 			r->calls);
 	if (of->nr)
 		qsort(of->slice, of->nr, sizeof(*of->slice), slice_order);
-	sweep(r, of, order);
+	sweep(r, of, order, names);
 	big_free(order);
 }
 
@@ -164,9 +166,7 @@ void report_around(struct report *r)
 		r->no_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < r->nr_calls; i++)
-		r->around.name[i] = INTERN_NONE;
-	find_around(r, &of);
+	report_around_find(r, &of, r->around.name);
 	for (size_t i = 0; r->by == BY_LINE && i < r->nr_calls; i++)
 		if (r->calls[i].line != INTERN_NONE)
 			r->around.name[i] = r->calls[i].line;

@@ -29,6 +29,10 @@ void report_around_add(struct report *r, const struct trace_event *ev,
 		       uint32_t name, int64_t start, int64_t end);
 /* After selection, before groups; by a kind that needs it. */
 void report_around(struct report *r);
+/* The same of any slices, which it sorts: names[i] is that of the innermost
+ * one around r->calls[i], INTERN_NONE where there is none. */
+void report_around_find(struct report *r, const struct around_slices *of,
+			uint32_t *names);
 void report_around_fini(struct report_around *around);
 
 #endif

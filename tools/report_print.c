@@ -20,14 +20,15 @@ struct row {
 bool report_has_table(const char *name, size_t len)
 {
 	static const char *const others[] = {
-		"summary", "devices", "threads", "memory",
+		"summary", "devices", "threads", "memory", "library_calls",
+		"nccl",
 	};
 
 	for (size_t i = 0; i < report_nr_tables; i++)
 		if (strlen(report_tables[i].key) == len &&
 		    !memcmp(report_tables[i].key, name, len))
 			return true;
-	for (int i = 0; i < 4; i++)
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
 		if (strlen(others[i]) == len && !memcmp(others[i], name, len))
 			return true;
 	return false;
@@ -278,5 +279,9 @@ int report_print(struct report_view *s, struct report *r)
 		err |= report_print_threads(s, r);
 	if (wants(s, "memory"))
 		err |= report_print_memory(s, r);
+	if (wants(s, "library_calls"))
+		err |= report_print_library(s, r, false);
+	if (wants(s, "nccl"))
+		err |= report_print_library(s, r, true);
 	return err ? -ENOMEM : table_end(&s->out);
 }

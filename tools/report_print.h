@@ -31,6 +31,9 @@ int report_print_devices(struct report_view *view, struct report *r,
 
 int report_print_threads(struct report_view *view, struct report *r);
 int report_print_memory(struct report_view *view, struct report *r);
+/* The first or, of NCCL, the second of its tables. */
+int report_print_library(struct report_view *view, struct report *r,
+			 bool is_nccl);
 
 /* Tables of groups: what stands in their cells. */
 enum cell_of {

@@ -62,7 +62,8 @@
 	X(COLLECTIVE_COMM, "collective_comm") \
 	X(COUNTERS, "hardware_counters") \
 	X(PROFILER_RANGE, "cuda_profiler_range") X(SPAN, "Trace") \
-	X(OSRT, "osrt") X(THREAD_STATE, "thread_state")
+	X(OSRT, "osrt") X(THREAD_STATE, "thread_state") \
+	X(CUBLAS, "cublas") X(CUDNN, "cudnn") X(NCCL, "nccl")
 
 #define TRACE_HEADER_KEYS(X) \
 	X(SCHEMA, "schemaVersion") X(DEVICES, "deviceProperties") \
@@ -172,6 +173,11 @@ static inline bool trace_is_gpu_work(enum trace_cat cat)
 static inline bool trace_is_api(enum trace_cat cat)
 {
 	return cat == CAT_RUNTIME || cat == CAT_DRIVER;
+}
+
+static inline bool trace_is_library(enum trace_cat cat)
+{
+	return cat >= CAT_CUBLAS && cat <= CAT_NCCL;
 }
 
 #endif

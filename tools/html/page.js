@@ -611,6 +611,7 @@ const TABLES = {
 	nvtx_gpu: "NVTX ranges on the GPU", nvtx_kernels: "Kernels by range",
 	graphs: "CUDA graphs", graph_launches: "Launches of CUDA graphs",
 	threads: "Threads", memory: "Memory",
+	library_calls: "Library calls by shape", nccl: "Collectives",
 };
 
 function other_tables(r) {

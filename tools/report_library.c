@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report_library.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/big.h"
+#include "tools/report.h"
+
+/* ---- What a slice says ---- */
+
+static bool is_plain(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
+		(c >= 'A' && c <= 'Z') || strchr(" _,.[]-", c);
+}
+
+/* A value of the arguments behind a word, or nothing where it is not there;
+ * the file is hostile: 40 plain characters.  Returns the end. */
+static char *put_value(char *to, const char *word,
+		       const struct json_value *args, const char *key)
+{
+	enum { MANY = 40 };
+	struct json_value v = jsonval_member(args, key);
+	uint32_t i;
+
+	if (v.type != JSON_NUMBER && v.type != JSON_STRING &&
+	    v.type != JSON_ARRAY)
+		return to;
+	to = stpcpy(to, word);
+	for (i = 0; i < v.len && i < MANY; i++)
+		if (v.text[i] && is_plain(v.text[i]))
+			*to++ = v.text[i];
+	return to;
+}
+
+static int64_t number(const struct json_value *args, const char *key)
+{
+	struct json_value v = jsonval_member(args, key);
+	int64_t n;
+
+	return jsonval_int(&v, &n) && n > 0 ? n : 0;
+}
+
+/* "4096x3x1024 batch 8 TN R_16BF", or "x [4,3,8,8] w [6,3,3,3] HALF"; what
+ * an event does not have is left out. */
+static uint32_t shape_of(struct report *r, const struct json_value *args)
+{
+	static const struct {
+		const char *word, *key;
+		bool is_count;          /* 1 goes without saying */
+	} parts[] = {
+		{ "", "m", false }, { "x", "n", false }, { "x", "k", false },
+		{ " x ", "x", false }, { " w ", "w", false },
+		{ " groups ", "groups", true }, { " batch ", "batch", true },
+		{ " ", "transA", false }, { "", "transB", false },
+		{ " ", "A type", false }, { " ", "type", false },
+	};
+	char text[640], *to = text, *from = text;
+
+	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
+		if (!parts[i].is_count || number(args, parts[i].key) > 1)
+			to = put_value(to, parts[i].word, args, parts[i].key);
+	from += *from == ' ';
+	return intern_text(&r->names, from, to - from);
+}
+
+/* The bytes that pass the bus, where each rank's link is the bound: the
+ * factors of nccl-tests (PERFORMANCE.md). */
+static double bus_bytes(const struct json_value *collective, int64_t ranks,
+			double bytes)
+{
+	static const char *const once[] = { "broadcast", "reduce", "send",
+		"recv" };
+
+	for (size_t i = 0; i < sizeof(once) / sizeof(*once); i++)
+		if (jsonval_is(collective, once[i]))
+			return bytes;
+	if (jsonval_is(collective, "allreduce"))
+		bytes *= 2;
+	return bytes * (ranks - 1) / ranks;
+}
+
+static bool read_collective(struct report *r, const struct json_value *args,
+			    struct library_slice *s)
+{
+	struct json_value name = jsonval_member(args, "Collective name");
+	int64_t ranks = number(args, "Group size"),
+		bytes = number(args, "bytes");
+	char text[256], *to = text;
+
+	if (name.type != JSON_STRING || !ranks || !bytes)
+		return false;
+	s->kind = LIBRARY_COLLECTIVE;
+	s->amount = bytes;
+	s->bus = bus_bytes(&name, ranks, bytes);
+	s->name = intern_value(&r->names, &name);
+	to = put_value(to, "", args, "dtype");
+	to = put_value(to, " ", args, "op");
+	to = put_value(to, ", ranks: ", args, "Group size");
+	s->shape = intern_text(&r->names, text, to - text);
+	return true;
+}
+
+/* False: it says nothing of interest. */
+static bool read_slice(struct report *r, const struct trace_event *ev,
+		       struct library_slice *s)
+{
+	const struct json_value *args = trace_field(ev, EV_ARGS);
+	const struct json_value *name = trace_field(ev, EV_NAME);
+
+	if (jsonval_is(name, "ncclGroupStart") ||
+	    jsonval_is(name, "ncclGroupEnd")) {
+		s->kind = jsonval_is(name, "ncclGroupEnd") ?
+			LIBRARY_GROUP_END : LIBRARY_GROUP_START;
+		return true;
+	}
+	if (args->type != JSON_OBJECT)
+		return false;
+	if (ev->cat == CAT_NCCL)
+		return read_collective(r, args, s);
+	s->kind = LIBRARY_WORK;
+	s->amount = number(args, "FLOP");
+	s->shape = s->amount ? shape_of(r, args) : INTERN_NONE;
+	return s->amount > 0;
+}
+
+void report_library_add(struct report *r, const struct trace_event *ev,
+			uint32_t name, int64_t start, int64_t end)
+{
+	struct report_library *l = &r->library;
+	struct library_slice s = { .start = start, .end = end, .name = name,
+				   .shape = INTERN_NONE };
+
+	if (!read_slice(r, ev, &s))
+		return;
+	s.lane = report_event_lane(r, ev);
+	if (s.lane == UINT32_MAX || s.name == INTERN_NONE ||
+	    !BIG_ROOM(l->slice, l->nr_slices, l->cap_slices)) {
+		r->no_memory = true;
+		return;
+	}
+	l->slice[l->nr_slices++] = s;
+}
+
+/* ---- From slices to units ---- */
+
+static int slice_order(const void *a, const void *b)
+{
+	const struct library_slice *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	return (x->end < y->end) - (x->end > y->end);
+}
+
+static struct library_unit *add_unit(struct report *r,
+				     const struct library_slice *s)
+{
+	struct report_library *l = &r->library;
+
+	if (!BIG_ROOM(l->unit, l->nr_units, l->cap_units)) {
+		r->no_memory = true;
+		return NULL;
+	}
+	l->unit[l->nr_units] = (struct library_unit){
+		.start = s->start, .end = s->end, .lane = s->lane,
+		.name = INTERN_NONE, .shape = INTERN_NONE,
+		.algorithm = INTERN_NONE, .first_ns = INT64_MAX,
+		.last_ns = INT64_MIN, .is_collective = s->kind != LIBRARY_WORK,
+	};
+	return &l->unit[l->nr_units++];
+}
+
+/* Its name and shape are those of all its calls, or none. */
+static void add_to_unit(struct report *r, struct library_unit *u,
+			const struct library_slice *s)
+{
+	uint32_t several = intern_text(&r->names, "(several)", 9);
+
+	u->amount += s->amount;
+	u->bus += s->bus;
+	u->name = !u->nr_calls || u->name == s->name ? s->name : several;
+	u->shape = !u->nr_calls || u->shape == s->shape ? s->shape : several;
+	u->nr_calls++;
+	if (s->end > u->end)
+		u->end = s->end;
+}
+
+struct walk {
+	uint32_t lane, depth;           /* of groups */
+	int64_t covered;                /* the end of the last outermost one */
+	size_t group;                   /* its unit, plus 1 */
+};
+
+static void walk_slice(struct report *r, struct walk *w,
+		       const struct library_slice *s)
+{
+	struct library_unit *u;
+
+	if (s->lane != w->lane)
+		*w = (struct walk){ .lane = s->lane, .covered = INT64_MIN };
+	if (s->start < w->covered)
+		return;
+	if (s->kind == LIBRARY_GROUP_START) {
+		if (!w->depth++ && add_unit(r, s))
+			w->group = r->library.nr_units;
+		return;
+	}
+	if (s->kind == LIBRARY_GROUP_END) {
+		if (w->group && w->depth == 1)
+			r->library.unit[w->group - 1].end = s->end;
+		w->depth -= w->depth > 0;
+		return;
+	}
+	w->covered = s->end;
+	u = w->depth && w->group && s->kind == LIBRARY_COLLECTIVE ?
+		&r->library.unit[w->group - 1] : add_unit(r, s);
+	if (u)
+		add_to_unit(r, u, s);
+}
+
+static void make_units(struct report *r)
+{
+	struct walk walk = { .lane = UINT32_MAX };
+
+	if (r->library.nr_slices)
+		qsort(r->library.slice, r->library.nr_slices,
+		      sizeof(*r->library.slice), slice_order);
+	for (size_t i = 0; i < r->library.nr_slices && !r->no_memory; i++)
+		walk_slice(r, &walk, &r->library.slice[i]);
+}
+
+/* ---- From kernels to units ---- */
+
+/* "RING LL" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)": NCCL names its
+ * kernels so, from 2.19 on; of a merged one it is the most special's. */
+static uint32_t algorithm_of(struct report *r, uint32_t kernel)
+{
+	static const char *const names[] = { "_COLLNET_DIRECT", "_COLLNET_CHAIN",
+		"_NVLS_TREE", "_NVLS", "_TREE", "_RING", "_PAT" };
+	static const char *const protocols[] = { "_LL128", "_SIMPLE", "_LL" };
+	const char *name = intern_get(&r->names, kernel);
+	char text[64], *to = text;
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
+		if (strstr(name, names[i])) {
+			to = stpcpy(to, names[i] + 1);
+			break;
+		}
+	for (i = 0; to > text && i < 3; i++)
+		if (strstr(name, protocols[i])) {
+			*to++ = ' ';
+			to = stpcpy(to, protocols[i] + 1);
+			break;
+		}
+	return intern_text(&r->names, text, to - text);
+}
+
+static void add_kernel(struct report *r, struct library_unit *u,
+		       const struct work *w)
+{
+	report_sum(&u->busy_ns, w->end - w->start);
+	u->first_ns = w->start < u->first_ns ? w->start : u->first_ns;
+	u->last_ns = w->end > u->last_ns ? w->end : u->last_ns;
+	if (u->is_collective && !u->nr_kernels)
+		u->algorithm = algorithm_of(r, w->name);
+	u->nr_kernels++;
+	u->devices |= 1ull << report_work_device(r, w) % 64;
+}
+
+static void add_kernels(struct report *r, const uint32_t *unit_of)
+{
+	for (size_t i = 0; i < r->nr_work; i++) {
+		const struct work *w = &r->work[i];
+		const struct call *c = report_work_call(r, w);
+		uint32_t unit = c ? unit_of[c - r->calls] : INTERN_NONE;
+
+		if (w->cat == CAT_KERNEL && unit != INTERN_NONE)
+			add_kernel(r, &r->library.unit[unit], w);
+	}
+}
+
+static void find_kernels(struct report *r)
+{
+	struct report_library *l = &r->library;
+	uint32_t *unit_of = big_alloc((r->nr_calls + 1) * sizeof(*unit_of));
+	struct around_slices of = {
+		.slice = big_alloc((l->nr_units + 1) * sizeof(*of.slice)),
+		.nr = l->nr_units,
+	};
+
+	r->no_memory |= !unit_of || !of.slice;
+	for (size_t i = 0; !r->no_memory && i < l->nr_units; i++)
+		of.slice[i] = (struct range){ l->unit[i].start, l->unit[i].end,
+					      i, l->unit[i].lane };
+	if (!r->no_memory)
+		report_around_find(r, &of, unit_of);
+	if (!r->no_memory)
+		add_kernels(r, unit_of);
+	big_free(unit_of);
+	big_free(of.slice);
+}
+
+void report_library(struct report *r)
+{
+	make_units(r);
+	if (r->library.nr_units && !r->no_memory)
+		find_kernels(r);
+}
+
+void report_library_fini(struct report_library *library)
+{
+	big_free(library->slice);
+	big_free(library->unit);
+}

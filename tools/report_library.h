@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_TOOLS_REPORT_LIBRARY_H
+#define GPUTRACE_TOOLS_REPORT_LIBRARY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "tools/trace.h"
+
+/*
+ * Part of report.h: calls of libraries, and how fast the GPU did what they
+ * asked for.
+ *
+ *      slices, as the file has them
+ *          -> units: the outermost call that says its work; in NCCL's groups
+ *             all that stands between the start and the end
+ *          -> each kernel to the unit that its launch lies in
+ *          -> rows by name and shape
+ *
+ * A unit without kernels (refused; captured into a graph) counts nowhere.
+ */
+enum library_kind { LIBRARY_WORK, LIBRARY_COLLECTIVE, LIBRARY_GROUP_START,
+	LIBRARY_GROUP_END };
+
+struct library_slice {
+	int64_t start, end;
+	double amount;          /* FLOP; bytes */
+	double bus;             /* bytes on the bus, by nccl-tests' factor */
+	uint32_t lane, name, shape;
+	uint8_t kind;
+};
+
+struct library_unit {
+	int64_t start, end, busy_ns, first_ns, last_ns;
+	double amount, bus;
+	uint64_t devices;       /* bits: that have kernels of it */
+	uint32_t lane, name, shape, algorithm;
+	uint32_t nr_calls, nr_kernels;
+	bool is_collective;
+};
+
+struct report_library {
+	struct library_slice *slice;
+	struct library_unit *unit;
+	size_t nr_slices, cap_slices, nr_units, cap_units;
+};
+
+struct report;
+/* Keeps a slice of cat cublas, cudnn or nccl. */
+void report_library_add(struct report *r, const struct trace_event *ev,
+			uint32_t name, int64_t start, int64_t end);
+/* After selection. */
+void report_library(struct report *r);
+void report_library_fini(struct report_library *library);
+
+#endif
