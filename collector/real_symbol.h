@@ -13,6 +13,11 @@
  * (each needed by another one), or a copy that is linked into the caller, and
  * a handle of one is nothing to the other.  So what was found is kept for each
  * place that calls; looking it up again costs some 2 ns.
+ *
+ * One thing is taken for granted: that a caller which is unloaded does not make
+ * room for another one, bound to another version, that makes the same call at
+ * the same address.  (Keeping callers loaded would be a change to the program
+ * that is worse.)
  */
 struct real_symbol {
 	const char *name;

@@ -247,6 +247,16 @@ def test_two_versions_in_one_process(tmp_path):
     assert trace.count("cublas")["cublasDgemv_v2"] == 2
 
 
+def test_a_plugin_is_closed_and_loaded_again(tmp_path):
+    """And its libraries with it, if it were not for us."""
+    plugin = str(SHIM / "libraries.so")
+    done, trace = libraries(tmp_path, "loader", "--close",
+                            ",".join([plugin] * 5), "--only", "cublas")
+    assert collections.Counter(l["status"] for l in said(done)) == {
+        0: 5 * 11, 7: 5}
+    assert trace.count("cublas")["cublasDgemv_v2"] == 5
+
+
 ABSENT = {"cublasZgemmBatched": 15, "cudnnRNNBackwardData_v8": 3000,
           "ncclAlltoAll": 5}
 
@@ -415,6 +425,50 @@ def test_report_without_libraries(gputrace, tmp_path):
     assert "cuBLAS" not in done.out and "NCCL" not in done.out
     whole = json.loads(gputrace("report", "-f", "json", trace.path).out)
     assert whole["library_calls"] == whole["nccl"] == []
+
+
+ODD = [
+    {"FLOP": -5}, {"FLOP": "many"}, {"FLOP": 1e30}, {"FLOP": [1]},
+    {"FLOP": 9223372036854775807, "m": "x" * 5000, "n": [[]] * 99,
+     "k": "\u0000\ud83d\"\\\n", "batch": -1, "A type": {"a": 1}},
+    {"FLOP": 12, "x": list(range(500)), "w": "w" * 300, "groups": 1e9,
+     "type": "%s%n"}, {}, None, [], 7,
+    {"Collective name": "allreduce", "bytes": 9223372036854775807,
+     "Group size": 9223372036854775807, "dtype": "x" * 999, "op": []},
+    {"Collective name": "", "bytes": 1, "Group size": 1},
+    {"Collective name": 5, "bytes": -1, "Group size": 0},
+]
+
+
+def test_report_of_what_no_library_says(gputrace, tmp_path):
+    """No crash, no number that is none; whatever is open or never opened."""
+    events, at = [], 0
+    for args in ODD:
+        for cat, name in (("cublas", "f"), ("cudnn", "\u202e"),
+                          ("nccl", "ncclAllReduce"),
+                          ("nccl", "ncclGroupEnd"),
+                          ("nccl", "ncclGroupStart"),
+                          ("cublas", "g" * 5000)):
+            at += 10
+            events += [
+                {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1,
+                 "ts": at, "dur": 8, "args": args},
+                {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
+                 "pid": 1, "tid": 1, "ts": at + 1, "dur": 1,
+                 "args": {"correlation": at}},
+                {"ph": "X", "cat": "kernel", "name": "nccl_RING_TREE_LL128",
+                 "pid": 2, "tid": 7, "ts": at + 2, "dur": 0 if at % 20 else 1,
+                 "args": {"device": 0, "stream": 7, "correlation": at}}]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    for form in ("table", "csv", "json"):
+        done = gputrace("report", "-f", form, path)
+        assert done.status == 0, done.err
+    whole = json.loads(done.out, parse_constant=pytest.fail)
+    assert whole["library_calls"] and whole["nccl"]
+    for row in whole["library_calls"] + whole["nccl"]:
+        assert len(row["shape"]) < 640
+        assert all(v >= 0 for v in row.values() if not isinstance(v, str))
 
 
 # ---- All prototypes ----

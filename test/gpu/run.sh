@@ -6,7 +6,7 @@
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
 #                                  torch profiler overhead hta (these by
 #                                  default), guest server asleep item
-#                                  sources soak
+#                                  sources libraries soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -332,6 +332,19 @@ group_sources()
 			tee -a "$OUT/table.txt"
 		judge "sources_$mode"
 	done
+}
+
+# Library calls with their shapes: TFLOP/s against CUDA events.
+group_libraries()
+{
+	mkdir -p "$WORK/libraries"
+	piece libraries 100 env LD_PRELOAD="$LIBRARY" \
+		GPUTRACE_OUT="$WORK/libraries/t.%w.json" \
+		GPUTRACE_TRACE=cuda,cublas,cudnn,nccl \
+		GPUTRACE_START=profiler-api "$PYTHON" \
+		$HERE/torch_libraries.py --trace "$WORK/libraries/t.1.json" \
+		"$O/gputrace"
+	judge libraries
 }
 
 # A planted .item(), found by diagnose, with the line and the operator.
