@@ -14,8 +14,9 @@
  * Prototypes are the toolkit's (13.0: cuBLAS 13.1, cuDNN 9.19, NCCL 2.28) as
  * the processor passes them: pointers, int for enumerations, and numbers.
  *
- * `begin` opens the slice and is a level.  Nothing in the wrapper has an
- * address, so that the call past it is a jump.
+ * `begin` opens the slice, from the parameters, `symbol` and `caller`, and is a
+ * level.  Nothing in the wrapper has an address, so that the call past it is a
+ * jump.
  */
 #define LIBRARY_EXPORT __attribute__((visibility("default")))
 
