@@ -76,10 +76,12 @@ LIB_O   := $(call obj,guest,$(LIB_C))
 CORE_O  := $(call obj,guest,$(CORE_C))
 TOOL_O  := $(call obj,tool,$(TOOL_C))
 TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
-# cuBLAS, cuDNN and NCCL, cuBLAS in two versions.
-LIBRARIES := $(addprefix $(O)/sim/,libcublas.so.13 libcublasLt.so.13 \
+# cuBLAS, cuDNN and NCCL, cuBLAS in two versions: apart, so that they are found
+# by who means them alone.
+LIBSIM  := $(O)/sim/libraries
+LIBRARIES := $(addprefix $(LIBSIM)/,libcublas.so.13 libcublasLt.so.13 \
            libcudnn.so.9 libnccl.so.2)
-OLD_LIBRARIES := $(O)/sim/libcublas.so.11 $(O)/sim/libcublasLt.so.11 \
+OLD_LIBRARIES := $(LIBSIM)/libcublas.so.11 $(LIBSIM)/libcublasLt.so.11 \
            $(filter-out %.so.13,$(LIBRARIES))
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
@@ -153,18 +155,18 @@ LIBRARY_SIM = $(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC -fvisibility=hidden \
            -shared -Wl,-soname,$(@F) -Wl,--default-symver -DMAJOR=$* \
            -Wno-unused-parameter -o $@ $(filter-out %.h,$^) -ldl
 LIBRARY_C := $(HOSTLIB_C) test/sim/library_gpu.h $(O)/sim/libcuda.so.1
-$(O)/sim/libcublasLt.so.%: test/sim/library_cublaslt.c $(LIBRARY_C)
+$(LIBSIM)/libcublasLt.so.%: test/sim/library_cublaslt.c $(LIBRARY_C)
 	$(call say,LINK,$@)
 	$(LIBRARY_SIM)
-$(O)/sim/libcublas.so.%: test/sim/library_cublas.c $(O)/sim/libcublasLt.so.% \
+$(LIBSIM)/libcublas.so.%: test/sim/library_cublas.c $(LIBSIM)/libcublasLt.so.% \
 		$(LIBRARY_C)
 	$(call say,LINK,$@)
 	$(LIBRARY_SIM)
-$(O)/sim/libcudnn.so.% $(O)/sim/libnccl.so.%: $(LIBRARY_C)
+$(LIBSIM)/libcudnn.so.% $(LIBSIM)/libnccl.so.%: $(LIBRARY_C)
 	$(call say,LINK,$@)
 	$(LIBRARY_SIM)
-$(O)/sim/libcudnn.so.9: test/sim/library_cudnn.c
-$(O)/sim/libnccl.so.2: test/sim/library_nccl.c
+$(LIBSIM)/libcudnn.so.9: test/sim/library_cudnn.c
+$(LIBSIM)/libnccl.so.2: test/sim/library_nccl.c
 
 $(O)/obj/sim/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)

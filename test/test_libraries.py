@@ -12,11 +12,12 @@ import subprocess
 
 import pytest
 from tracing import (BUILD, LIBRARY, ROOT, SANITIZED, Trace, judge, own_lines,
-                     run)
+                     run as run_anywhere)
 
 CATS = ("cublas", "cudnn", "nccl")
 ALL = "cuda,nvtx,cublas,cudnn,nccl"
-SIM, SHIM = BUILD / "sim", BUILD / "shim"
+SIM, SHIM = BUILD / "sim" / "libraries", BUILD / "shim"
+PATH = "%s:%s" % (BUILD / "sim", SIM)
 
 TYPES = {0: "R_32F", 1: "R_64F", 2: "R_16F", 4: "C_32F", 5: "C_64F",
          14: "R_16BF", 28: "R_8F_E4M3"}
@@ -34,6 +35,10 @@ COLLECTIVES = {
     "ncclSend": ("send", lambda c, n: (c, None)),
     "ncclRecv": ("recv", lambda c, n: (None, c)),
 }
+
+
+def run(program, *args, **settings):
+    return run_anywhere(program, *args, LD_LIBRARY_PATH=PATH, **settings)
 
 
 def libraries(tmp_path, program, *args, trace=ALL, **settings):
@@ -621,7 +626,7 @@ def test_every_argument_of_every_function(tmp_path):
                    check=True)
     subprocess.run([*flags, "-o", tmp_path / "program",
                     tmp_path / "program.c", tmp_path / "libreal.so",
-                    SIM / "libcuda.so.1", "-Wl,-rpath," + str(tmp_path)],
+                    BUILD / "sim" / "libcuda.so.1", "-Wl,-rpath," + str(tmp_path)],
                    check=True)
     program = str(tmp_path / "program")
     plain = run(program, traced=False)

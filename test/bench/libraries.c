@@ -30,9 +30,10 @@ static double run(const char *build, const char *settings, const char *call)
 	double ns = -1;
 	FILE *in;
 
-	snprintf(command, sizeof(command), "LD_LIBRARY_PATH='%s/sim' "
-		 "GPUTRACE_LOG=quiet %s '%s/host/libraries' --burst %s", build,
-		 settings, build, call);
+	snprintf(command, sizeof(command), "LD_LIBRARY_PATH='%s/sim:"
+		 "%s/sim/libraries' GPUTRACE_LOG=quiet %s "
+		 "'%s/host/libraries' --burst %s", build, build, settings,
+		 build, call);
 	in = popen(command, "r");
 	if (!in || fscanf(in, "%lf", &ns) != 1)
 		ns = -1;
