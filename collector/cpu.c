@@ -157,6 +157,7 @@ static void record(struct sampler *sampler)
 		return;
 	}
 	cpu_load_init(&recording.load, "/proc", "");
+	task_set_interval(recording.interval_ns);
 	do {
 		step(&recording);
 		say_how(&recording, may_perf);
