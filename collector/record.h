@@ -75,6 +75,7 @@ struct nvtx_domain {
 	uint32_t id;
 	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
 	uint8_t is_operator;                   /* kernels carry its id */
+	uint8_t is_projected;                  /* cat: on the GPU, too */
 	uint32_t len;
 	char name[];
 };

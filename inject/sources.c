@@ -8,6 +8,7 @@
 #include "collector/cpu.h"
 #include "collector/nvml.h"
 #include "collector/library_call.h"
+#include "collector/torch.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -24,6 +25,7 @@ static struct {
 	{ .bit = SOURCE_CUBLAS, .source = &library_call_cublas },
 	{ .bit = SOURCE_CUDNN, .source = &library_call_cudnn },
 	{ .bit = SOURCE_NCCL, .source = &library_call_nccl },
+	{ .bit = SOURCE_TORCH, .source = &torch_source },
 };
 
 enum { NR_SOURCES = sizeof table / sizeof *table };

@@ -65,7 +65,8 @@ static void add(struct node *node, const struct projection *op)
  * program's ranges, and readers follow the launch. */
 static bool is_of_source(const struct node *node)
 {
-	return node->domain && node->domain->cat;
+	return node->domain && node->domain->cat &&
+		!node->domain->is_projected;
 }
 
 uint32_t range_external_id(const struct ranges *ranges, uint32_t index,
