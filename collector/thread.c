@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,6 +29,13 @@
  * have large rings and 1,060 more have these. */
 #define SMALL_RING_SIZE (16u << 10)
 
+/*
+ * Of the first threads, up to that quarter, where operators are recorded: an
+ * eager PyTorch loop has 200,000 and more a second, of some 300 bytes.  Then
+ * come the others, up to half of the bound.  Only what is used is touched.
+ */
+#define WIDE_RING_SIZE (2u << 20)
+
 /* TASK_COMM_LEN of the kernel. */
 #define COMM_SIZE 16
 
@@ -36,6 +44,7 @@ enum thread_state { THREAD_LIVE, THREAD_ENDED };
 static struct thread *_Atomic all_threads;
 static _Atomic uint64_t held_bytes;
 static _Atomic uint64_t held_limit = 64u << 20;
+static bool is_wide;
 static pthread_key_t end_key;
 static pthread_once_t end_key_once = PTHREAD_ONCE_INIT;
 static int end_key_error;
@@ -146,6 +155,13 @@ static struct thread *take_over(void)
 	return NULL;
 }
 
+static uint32_t size_for(uint64_t held, uint64_t limit)
+{
+	if (held < limit / 4)
+		return is_wide ? WIDE_RING_SIZE : RING_SIZE;
+	return is_wide && held < limit / 2 ? RING_SIZE : SMALL_RING_SIZE;
+}
+
 /*
  * The size of a ring within the bound, or 0.  Chosen and taken in one step: of
  * many threads that begin at once, each would else find the bound unused, and
@@ -157,7 +173,7 @@ static uint32_t take_room(void)
 	uint32_t size;
 
 	do {
-		size = held < limit / 4 ? RING_SIZE : SMALL_RING_SIZE;
+		size = size_for(held, limit);
 		bytes = sizeof(struct thread) + size;
 		if (held + bytes > limit)
 			return 0;
@@ -237,6 +253,11 @@ void thread_forget_all(void)
 	atomic_store(&all_threads, NULL);
 	atomic_store(&held_bytes, 0);
 	thread_current = NULL;
+}
+
+void thread_widen(void)
+{
+	is_wide = true;
 }
 
 void thread_limit(uint64_t bytes)

@@ -70,5 +70,7 @@ void thread_forget_all(void);
 
 /* Bounds what all states together may hold.  Context: attach, once. */
 void thread_limit(uint64_t bytes);
+/* Operators will be recorded, many: larger rings.  Context: as before. */
+void thread_widen(void);
 
 #endif
