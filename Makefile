@@ -76,6 +76,8 @@ LIB_O   := $(call obj,guest,$(LIB_C))
 CORE_O  := $(call obj,guest,$(CORE_C))
 TOOL_O  := $(call obj,tool,$(TOOL_C))
 TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
+TORCH_SIM := $(O)/sim/torch/lib/libtorch_cpu.so \
+           $(O)/sim/torch_old/lib/libtorch_cpu.so
 # cuBLAS, cuDNN and NCCL, cuBLAS in two versions: apart, so that they are found
 # by who means them alone.
 LIBSIM  := $(O)/sim/libraries
@@ -86,7 +88,7 @@ OLD_LIBRARIES := $(LIBSIM)/libcublas.so.11 $(LIBSIM)/libcublasLt.so.11 \
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
            $(O)/sim/libcudart.so.13 $(O)/sim/libnvidia-ml.so.1 \
-           $(LIBRARIES) $(OLD_LIBRARIES) \
+           $(LIBRARIES) $(OLD_LIBRARIES) $(TORCH_SIM) \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
@@ -167,6 +169,14 @@ $(LIBSIM)/libcudnn.so.% $(LIBSIM)/libnccl.so.%: $(LIBRARY_C)
 	$(LIBRARY_SIM)
 $(LIBSIM)/libcudnn.so.9: test/sim/library_cudnn.c
 $(LIBSIM)/libnccl.so.2: test/sim/library_nccl.c
+
+# Two std::strings; the version stands beside the folder, as in the real one.
+$(TORCH_SIM): test/sim/torch_sim.c test/sim/torch_sim.h
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC -shared \
+		$(if $(findstring old,$@),-DSIM_OLD_STRING) \
+		-Wl,-soname,$(@F) -o $@ $<
+	$(Q)echo "__version__ = '2.11.0+sim'" > $(@D)/../version.py
 
 $(O)/obj/sim/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)

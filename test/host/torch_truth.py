@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+"""torch_truth.py OUT: a little of everything on the CPU, which torch.profiler
+writes to OUT, while the library that is preloaded looks on as well."""
+import ctypes
+import sys
+import time
+
+assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+
+import torch    # noqa: E402: the window opens first
+
+CPU = torch._C.__file__.rsplit("/", 1)[0] + "/lib/libtorch_cpu.so"
+has_observers = ctypes.CDLL(CPU)["_ZN2at18hasGlobalCallbacksEv"]
+has_observers.restype = ctypes.c_bool
+deadline = time.monotonic() + 10
+while not has_observers() and time.monotonic() < deadline:
+    time.sleep(0.01)
+assert has_observers()
+
+torch.set_num_threads(2)
+model = torch.nn.Sequential(
+    torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
+    torch.nn.Flatten(), torch.nn.Linear(8 * 6 * 6, 10))
+attention = torch.nn.MultiheadAttention(16, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def step():
+    out = model(torch.randn(4, 3, 8, 8))
+    loss = torch.nn.functional.cross_entropy(out, torch.tensor([1, 2, 3, 4]))
+    # (The backward of 1.13 looks for GPUs on the simulated driver, and dies.)
+    if int(torch.__version__.split(".")[0]) >= 2:
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    queries = torch.randn(5, 2, 16)
+    attention(queries, queries, queries)
+    torch.cat([torch.ones(2, 3), torch.zeros(1, 3)]).to(torch.bfloat16).sum()
+    torch.zeros(1, 2, 1, 2, 1, 2, dtype=torch.int64).add_(1).item()
+
+
+with torch.profiler.profile(
+        activities=[torch.profiler.ProfilerActivity.CPU],
+        record_shapes=True) as profile:
+    for i in range(3):
+        with torch.profiler.record_function("ProfilerStep#%d" % i):
+            step()
+profile.export_chrome_trace(sys.argv[1])
