@@ -174,12 +174,13 @@ size_t torch_args(const struct torch_api *api, const void *function,
 	struct text text = { out, out + size };
 	char *kept;
 
+	/* Together they name the forward function of a backward one. */
 	if (sequence >= 0) {
 		add_member(&text, true, "Sequence number");
 		add_number(&text, sequence);
 	}
-	if (forward > 0) {
-		add_member(&text, text.at == out, "Fwd thread id");
+	if (sequence >= 0 && forward > 0) {
+		add_member(&text, false, "Fwd thread id");
 		add_number(&text, forward);
 	}
 	kept = text.at ? text.at : out;

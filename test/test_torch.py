@@ -196,6 +196,8 @@ def test_a_real_pytorch(tmp_path):
     looks on at the same time."""
     if not real_torch():
         pytest.skip("no PyTorch for %s (TORCH_PYTHON names another)" % PYTHON)
+    if real_torch().startswith("1."):
+        pytest.skip("its CUDA dies of the simulated driver")
     path, truth = tmp_path / "trace.json", tmp_path / "truth.json"
     done = subprocess.run(
         [PYTHON, str(ROOT / "test/host/torch_truth.py"), str(truth)],
@@ -214,8 +216,9 @@ def test_a_real_pytorch(tmp_path):
 
 
 def facts(event):
-    """What can be compared: we say tensors and numbers, no lists or bools."""
-    args = event["args"]
+    """What can be compared: we say tensors and numbers, no lists or bools; and
+    the profiler gives evaluate_function the numbers of what it evaluates."""
+    args = {} if "evaluate_function" in event["name"] else event["args"]
     dims, types = args.get("Input Dims", []), args.get("Input type", [])
     known = [(tuple(d), t) for d, t in zip(dims, types)
              if t not in ("", "Scalar", "ScalarList", "TensorList")]

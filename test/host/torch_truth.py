@@ -28,15 +28,14 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 def step():
     out = model(torch.randn(4, 3, 8, 8))
     loss = torch.nn.functional.cross_entropy(out, torch.tensor([1, 2, 3, 4]))
-    # (The backward of 1.13 looks for GPUs on the simulated driver, and dies.)
-    if int(torch.__version__.split(".")[0]) >= 2:
-        loss.backward()
-        optimizer.step()
-        optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    optimizer.zero_grad()
     queries = torch.randn(5, 2, 16)
     attention(queries, queries, queries)
     torch.cat([torch.ones(2, 3), torch.zeros(1, 3)]).to(torch.bfloat16).sum()
-    torch.zeros(1, 2, 1, 2, 1, 2, dtype=torch.int64).add_(1).item()
+    torch.zeros(1, 2, 1, 2, 1, 2, dtype=torch.int64).add_(1) \
+        .sum().item()
 
 
 with torch.profiler.profile(
