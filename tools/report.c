@@ -30,7 +30,7 @@ void report_fini(struct report *r)
 	struct groups *const groups[] = {
 		&r->kernels, &r->shapes, &r->api, &r->copies, &r->graphs,
 		&r->ranges, &r->projected, &r->range_kernels, &r->launches,
-		&r->graph_launches,
+		&r->graph_launches, &r->ops,
 	};
 	struct pairs *const pairs[] = {
 		&r->devices, &r->streams, &r->processes, &r->lanes,
@@ -375,7 +375,7 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
 	else if (trace_is_library(ev->cat))
 		report_library_add(r, ev, event_name(r, ev), start, end);
-	else if (r->by >= BY_OP)
+	else if (r->by >= BY_OP || ev->cat == CAT_CPU_OP)
 		report_around_add(r, ev, event_name(r, ev), start, end);
 }
 

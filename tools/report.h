@@ -10,6 +10,7 @@
 #include "tools/report_around.h"
 #include "tools/report_library.h"
 #include "tools/report_memory.h"
+#include "tools/report_ops.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
 #include "tools/vec.h"
@@ -41,7 +42,7 @@ struct group_key {
 };
 
 enum group_set { SET_TIME, SET_BYTES, SET_API = SET_BYTES, SET_QUEUE,
-	SET_KERNEL, GROUP_SETS };
+	SET_GPU = SET_QUEUE, SET_KERNEL, GROUP_SETS };
 
 struct group {
 	struct group_key key;
@@ -144,7 +145,7 @@ struct report_select {
 struct report {
 	struct intern names;
 	struct groups kernels, shapes, api, copies, graphs, ranges, projected,
-		      range_kernels, launches, graph_launches;
+		      range_kernels, launches, graph_launches, ops;
 	struct work *work;
 	struct call *calls;
 	struct range *range;
@@ -159,6 +160,7 @@ struct report {
 	struct pool *pool;
 	struct report_around around;
 	struct report_library library;
+	struct report_ops ops_of;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams,
@@ -210,9 +212,8 @@ static inline void report_sum(int64_t *sum, int64_t n)
  * The steps of report_finish(), in their order.  link: from GPU operations to
  * their calls.  select: drops what is not wanted.  busy: the time in which a
  * device worked, as the union over its streams, in all and by class, and the
- * time of each thread in calls.  group: by name.  ranges: self times, the
- * projection of each range on the GPU and the kernels in it.  graphs: CUDA
- * graphs by launch.  memory: sums of each pool.
+ * time of each thread in calls.  group: by name.  ranges: self times, their
+ * projections on the GPU, the kernels in them.  graphs: CUDA graphs by launch.
  */
 void report_link(struct report *r);
 void report_select(struct report *r, const struct report_select *select);
@@ -220,7 +221,6 @@ void report_busy(struct report *r);
 void report_group(struct report *r);
 void report_ranges(struct report *r);
 void report_graphs(struct report *r);
-void report_memory(struct report *r, const struct report_select *select);
 
 /* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
 void report_add_tracer(struct report *r, const struct json_value *gputrace);

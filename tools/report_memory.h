@@ -25,4 +25,8 @@ struct pool {                   /* memory of a process on a device */
 void report_memory_add(struct report *r, const struct json_value *args,
 		       uint32_t process, int64_t at);
 
+/* Sums of each pool, at last.  Context: report_finish(). */
+struct report_select;
+void report_memory(struct report *r, const struct report_select *select);
+
 #endif

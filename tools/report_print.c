@@ -179,6 +179,7 @@ static void make_row(struct report_view *s, struct report *r,
 		     struct row *row)
 {
 	const struct group_key *key = &g->key;
+	enum group_set set = rt->sort;
 
 	row->group = g;
 	row->name = intern_get(&r->names, key->name);
@@ -195,7 +196,9 @@ static void make_row(struct report_view *s, struct report *r,
 	}
 	if (row->lane && key->place != INTERN_NONE)
 		row->id[3] = r->device[key->place].id;
-	row->key = sort_key(s->sort, &g->stats[rt->sort]);
+	if (rt->sort == SET_GPU && !r->ops_of.self_gpu_ns)
+		set = SET_TIME;         /* a program without a GPU */
+	row->key = sort_key(s->sort, &g->stats[set]);
 }
 
 /* The rows that pass the filter, sorted; *total is over all of them. */
@@ -275,6 +278,8 @@ int report_print(struct report_view *s, struct report *r)
 	for (size_t i = 0; i < report_nr_tables; i++)
 		if (wants(s, report_tables[i].key))
 			err |= print_groups(s, r, &report_tables[i]);
+	if (wants(s, "ops") && r->ops_of.nr)
+		report_print_ops(s, r);
 	if (wants(s, "threads"))
 		err |= report_print_threads(s, r);
 	if (wants(s, "memory"))

@@ -29,6 +29,8 @@ int report_print_summary(struct report_view *view, struct report *r,
 int report_print_devices(struct report_view *view, struct report *r,
 			 int64_t wall);
 
+/* What the operators add up to. */
+void report_print_ops(struct report_view *view, const struct report *r);
 int report_print_threads(struct report_view *view, struct report *r);
 int report_print_memory(struct report_view *view, struct report *r);
 /* The first or, of NCCL, the second of its tables. */

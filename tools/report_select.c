@@ -194,9 +194,29 @@ static bool wants_work(const struct report *r,
 		(!want->range || (c && is_inside(s, c->lane, c->start)));
 }
 
+/* Those that are wanted come first, in the order that they had. */
+static size_t select_ranges(struct report *r, const struct report_select *want,
+			    const struct stretches *s, struct range *range,
+			    size_t nr)
+{
+	size_t wanted = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		const struct range a = range[i];
+
+		if (!is_in_time(r, want, a.start, a.end) ||
+		    (want->range && !is_inside(s, a.lane, a.start)))
+			continue;
+		range[i] = range[wanted];
+		range[wanted++] = a;
+	}
+	return wanted;
+}
+
 static void select_slices(struct report *r, const struct report_select *want,
 			  const struct stretches *s)
 {
+	const struct around_slices *ops = &r->around.of[AROUND_OP];
 	size_t nr = 0;
 
 	for (size_t i = 0; i < r->nr_work; i++)
@@ -209,15 +229,8 @@ static void select_slices(struct report *r, const struct report_select *want,
 		c->out = !is_in_time(r, want, c->start, c->end) ||
 			(want->range && !is_inside(s, c->lane, c->start));
 	}
-	nr = 0;
-	for (size_t i = 0; i < r->nr_ranges; i++) {
-		const struct range *a = &r->range[i];
-
-		if (is_in_time(r, want, a->start, a->end) &&
-		    (!want->range || is_inside(s, a->lane, a->start)))
-			r->range[nr++] = *a;
-	}
-	r->nr_ranges = nr;
+	r->nr_ranges = select_ranges(r, want, s, r->range, r->nr_ranges);
+	r->ops_of.nr = select_ranges(r, want, s, ops->slice, ops->nr);
 }
 
 static void select_gpu_ranges(struct report *r,
@@ -338,6 +351,7 @@ void report_finish(struct report *r, const struct report_select *want)
 	r->style[1] = intern_text(&r->names, "StartEnd", 8);
 	report_link(r);
 	report_select(r, want);
+	report_ops(r);
 	if (r->by >= BY_RANGE)
 		report_around(r);
 	report_busy(r);

@@ -202,6 +202,19 @@ static void print_facts(struct report_view *s, const struct report *r,
 		    "summary", facts, sizeof(facts) / sizeof(*facts));
 }
 
+void report_print_ops(struct report_view *s, const struct report *r)
+{
+	const struct fact facts[] = {
+		NS("Self CPU time total", "self_cpu_ns",
+		   r->ops_of.self_cpu_ns, 0),
+		NS("Self CUDA time total", "self_gpu_ns",
+		   r->ops_of.self_gpu_ns, 0),
+	};
+
+	table_facts(&s->out, "Operators, in all", "ops_total", facts,
+		    sizeof(facts) / sizeof(*facts));
+}
+
 int report_print_summary(struct report_view *s, struct report *r, int64_t wall)
 {
 	struct named_count *list = calloc(r->nr_losses + 1, sizeof(*list));

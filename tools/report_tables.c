@@ -106,6 +106,18 @@ static const struct report_column graph_launch_columns[] = {
 	C("GPU Ops", "gpu_ops", COUNT, BOTH, OPS, TIME), PLACE, NAME("Graph"),
 };
 
+/* Of PyTorch's key_averages().table(). */
+static const struct report_column op_columns[] = {
+	C("Self CPU (ns)", "self_cpu_ns", NS, BOTH, SELF, TIME),
+	C("CPU total (ns)", "cpu_ns", NS, BOTH, TOTAL, TIME),
+	C("CPU avg (ns)", "avg_cpu_ns", NS, BOTH, AVG, TIME),
+	C("Self CUDA (ns)", "self_gpu_ns", NS, BOTH, RANGE_NS, TIME),
+	C("CUDA total (ns)", "gpu_ns", NS, BOTH, TOTAL, GPU),
+	C("CUDA avg (ns)", "avg_gpu_ns", NS, BOTH, AVG, GPU),
+	C("# of Calls", "count", COUNT, BOTH, COUNT, TIME), PLACE,
+	NAME("Name"),
+};
+
 #define TABLE(key, title, groups, columns, set, use) \
 	{ key, title, offsetof(struct report, groups), columns, \
 	  sizeof(columns) / sizeof(*(columns)), SET_##set, COLUMN_##use }
@@ -127,6 +139,7 @@ const struct report_table report_tables[] = {
 	      projected_columns, TIME, BOTH),
 	TABLE("nvtx_kernels", "Kernels in NVTX ranges", range_kernels,
 	      range_kernel_columns, TIME, BOTH),
+	TABLE("ops", "Operators", ops, op_columns, GPU, BOTH),
 	TABLE("graphs", "CUDA graphs recorded as a whole", graphs,
 	      kernel_columns, TIME, BOTH),
 	TABLE("graph_launches", "CUDA graphs by launch", graph_launches,

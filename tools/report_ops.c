@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#include "tools/report_ops.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tools/big.h"
+#include "tools/report.h"
+
+/*
+ * On each thread everything in the order of its start, the longest first; what
+ * is open is a stack:
+ *
+ *      aten::linear      [--------------------------]
+ *      aten::addmm           [------------------]
+ *      cudaLaunchKernel              [----]             -> a kernel
+ *
+ * Self CPU time is a slice's without that of what is directly inside.  A
+ * kernel's time is the operator's, or range's, that is innermost around its
+ * launch, and in the total of all around that.
+ */
+enum kind { KIND_RANGE, KIND_OP, KIND_CALL };
+
+struct item {
+	int64_t start, end;
+	uint32_t lane, name;
+	uint32_t call;          /* of KIND_CALL */
+	enum kind kind;
+};
+
+struct open_item {
+	const struct item *item;
+	int64_t inside_ns;      /* of what is directly in it */
+	int64_t self_gpu_ns, gpu_ns;
+};
+
+struct sweep {
+	struct report *r;
+	struct item *item;
+	size_t nr;
+	int64_t *gpu_ns;        /* that each call launched */
+	struct open_item *open;
+	size_t depth, cap;
+	uint32_t step_name;
+};
+
+static int by_lane_and_start(const void *a, const void *b)
+{
+	const struct item *x = a, *y = b;
+
+	if (x->lane != y->lane)
+		return x->lane < y->lane ? -1 : 1;
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->end != y->end)
+		return x->end > y->end ? -1 : 1;
+	return (int)x->kind - (int)y->kind;
+}
+
+/* ---- What there is ---- */
+
+static void add_ranges(struct sweep *s, const struct range *range, size_t nr,
+		       enum kind kind)
+{
+	for (size_t i = 0; i < nr; i++)
+		s->item[s->nr++] = (struct item){
+			range[i].start, range[i].end, range[i].lane,
+			range[i].name, 0, kind,
+		};
+}
+
+static void collect(struct sweep *s)
+{
+	const struct report *r = s->r;
+
+	add_ranges(s, r->around.of[AROUND_OP].slice, r->ops_of.nr, KIND_OP);
+	add_ranges(s, r->range, r->nr_ranges, KIND_RANGE);
+	for (size_t i = 0; i < r->nr_calls; i++)
+		if (!r->calls[i].out)
+			s->item[s->nr++] = (struct item){
+				r->calls[i].start, r->calls[i].end,
+				r->calls[i].lane, r->calls[i].name, i,
+				KIND_CALL,
+			};
+	qsort(s->item, s->nr, sizeof(*s->item), by_lane_and_start);
+}
+
+static void collect_gpu(struct sweep *s)
+{
+	struct report *r = s->r;
+
+	for (size_t i = 0; i < r->nr_work; i++) {
+		const struct work *w = &r->work[i];
+		int64_t ns = w->end - w->start;
+
+		report_sum(&r->ops_of.self_gpu_ns, ns);
+		if (w->correlation)
+			report_sum(&s->gpu_ns[w->correlation - 1], ns);
+	}
+}
+
+/* ---- Groups ---- */
+
+/* All steps are one row, as PyTorch has it. */
+static uint32_t row_name(const struct sweep *s, const struct item *item)
+{
+	static const char step[] = "ProfilerStep#";
+	const char *name = intern_get(&s->r->names, item->name);
+
+	return strncmp(name, step, sizeof(step) - 1) ? item->name :
+		s->step_name;
+}
+
+static void add_value(struct stats *st, int64_t ns)
+{
+	report_sum(&st->total, ns);
+	st->min = st->count && st->min < ns ? st->min : ns;
+	st->max = st->max > ns ? st->max : ns;
+	st->count++;
+	st->avg = (int64_t)(((unsigned __int128)st->total + st->count / 2) /
+			    st->count);
+}
+
+static void add_to_group(struct sweep *s, const struct open_item *o)
+{
+	struct report *r = s->r;
+	const struct item *item = o->item;
+	int64_t ns = item->end - item->start, self_ns = ns - o->inside_ns;
+	struct group *g = report_group_get(r, &r->ops, (struct group_key){
+		row_name(s, item), INTERN_NONE, INTERN_NONE,
+		report_lane_place(r, item->lane),
+	});
+
+	if (!g)
+		return;
+	add_value(&g->stats[SET_TIME], ns);
+	add_value(&g->stats[SET_GPU], o->gpu_ns);
+	report_sum(&g->self_ns, self_ns);
+	report_sum(&g->range_ns, o->self_gpu_ns);
+	report_sum(&r->ops_of.self_cpu_ns, self_ns);
+}
+
+/* ---- The sweep ---- */
+
+static void close_innermost(struct sweep *s)
+{
+	struct open_item *o = &s->open[--s->depth];
+
+	add_to_group(s, o);
+	if (s->depth)
+		report_sum(&o[-1].gpu_ns, o->gpu_ns);
+}
+
+/* What the next one is not inside of is over; one that it crosses, too. */
+static void close_for(struct sweep *s, const struct item *next)
+{
+	while (s->depth) {
+		const struct item *o = s->open[s->depth - 1].item;
+
+		if (o->lane == next->lane && next->start < o->end &&
+		    next->end <= o->end)
+			return;
+		close_innermost(s);
+	}
+}
+
+/* A call's work is that of the innermost slice around it that is none. */
+static void give_gpu(struct sweep *s, int64_t ns)
+{
+	size_t i = s->depth;
+
+	while (i && s->open[i - 1].item->kind == KIND_CALL)
+		i--;
+	if (!i)
+		return;
+	report_sum(&s->open[i - 1].self_gpu_ns, ns);
+	report_sum(&s->open[i - 1].gpu_ns, ns);
+}
+
+static void take(struct sweep *s, const struct item *item)
+{
+	close_for(s, item);
+	if (s->depth)
+		report_sum(&s->open[s->depth - 1].inside_ns,
+			   item->end - item->start);
+	if (item->kind == KIND_CALL)
+		give_gpu(s, s->gpu_ns[item->call]);
+	if (!VEC_ROOM(s->open, s->depth, s->cap)) {
+		s->r->no_memory = true;
+		return;
+	}
+	s->open[s->depth++] = (struct open_item){ .item = item };
+}
+
+static void sweep(struct sweep *s)
+{
+	collect(s);
+	collect_gpu(s);
+	for (size_t i = 0; i < s->nr && !s->r->no_memory; i++)
+		take(s, &s->item[i]);
+	while (s->depth && !s->r->no_memory)
+		close_innermost(s);
+}
+
+void report_ops(struct report *r)
+{
+	struct sweep s = { .r = r };
+	size_t nr = r->ops_of.nr + r->nr_ranges + r->nr_calls;
+
+	if (!r->ops_of.nr)
+		return;
+	s.step_name = intern_text(&r->names, "ProfilerStep*", 13);
+	s.item = big_alloc((nr + 1) * sizeof(*s.item));
+	s.gpu_ns = big_alloc((r->nr_calls + 1) * sizeof(*s.gpu_ns));
+	if (!s.item || !s.gpu_ns || s.step_name == INTERN_NONE) {
+		r->no_memory = true;
+	} else {
+		memset(s.gpu_ns, 0, (r->nr_calls + 1) * sizeof(*s.gpu_ns));
+		sweep(&s);
+	}
+	big_free(s.item);
+	big_free(s.gpu_ns);
+	free(s.open);
+}
