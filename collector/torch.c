@@ -186,9 +186,9 @@ static void end_user(const void *function, void *context)
 
 /* ---- In and out of torch's list ---- */
 
-static const struct torch_callback operator_callback = {
+static struct torch_callback operator_callback = {
 	.start = START_FUNCTION(torch_start_operator), .end = end_operator,
-	.probability = 1, .needs_inputs = true,
+	.probability = 1,
 	.scopes = { [TORCH_FUNCTION] = true, [TORCH_BACKWARD] = true,
 		    [TORCH_SCRIPT] = true, [TORCH_LITE] = true,
 		    [TORCH_STATIC_OP] = true, [TORCH_STATIC_MODEL] = true },
@@ -283,7 +283,7 @@ static int arm_torch(const struct source_options *options)
 {
 	int error;
 
-	(void)options;
+	operator_callback.needs_inputs = options->torch_shapes;
 	prepare_contexts();
 	error = pthread_atfork(before_fork, after_fork, after_fork);
 	if (!error)

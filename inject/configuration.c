@@ -132,6 +132,7 @@ static void read_source(struct source_options *source)
 	source->osrt_min_ns = number_of(SETTING_OSRT_MIN);
 	source->stack_min_ns = number_of(SETTING_STACK_MIN);
 	source->sample_hz = hz < SAMPLE_HZ_MAX ? (uint32_t)hz : SAMPLE_HZ_MAX;
+	source->torch_shapes = number_of(SETTING_TORCH_SHAPES) == CONTROL_ON;
 	source->sources = number_of(SETTING_TRACE);
 }
 

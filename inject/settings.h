@@ -63,6 +63,8 @@
 	  "stacks: shortest wait that has its stack taken") \
 	X(SAMPLE_HZ, "GPUTRACE_SAMPLE_HZ", "sample-hz", COUNT, "99", \
 	  "stacks: samples in a second of CPU time") \
+	X(TORCH_SHAPES, "GPUTRACE_TORCH_SHAPES", "torch-shapes", CONTROL, "on", \
+	  "torch: shapes of operators' inputs: on, off") \
 	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", GLOBS, "", \
 	  "record only these NVTX domains (globs,\ncomma-separated)") \
 	X(KERNELS, "GPUTRACE_KERNELS", "kernels", GLOBS, "", \

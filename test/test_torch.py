@@ -111,6 +111,16 @@ def test_without_the_source(tmp_path):
     assert done.did["torch"]["added"] == 0 and not trace.slices("cpu_op")
 
 
+def test_without_shapes(tmp_path):
+    """Not asked for, PyTorch does not collect them."""
+    _, trace = traced_torch(tmp_path, "2.11.0", "steps", 1,
+                            GPUTRACE_TORCH_SHAPES="off")
+    assert operators(trace)["aten::linear"] == 2
+    assert not any("Input Dims" in e["args"] for e in trace.slices("cpu_op"))
+    assert trace.slices("cpu_op", name="AddmmBackward0")[0]["args"][
+        "Sequence number"] == 7
+
+
 def test_without_pytorch(tmp_path):
     done, trace = traced(tmp_path, "operators", "none", "absent", **TRACE)
     assert len(own_lines(done.err)) == 1 and not trace.slices("cpu_op")
