@@ -50,15 +50,20 @@ BASE    := -std=gnu11 -D_GNU_SOURCE -I. $(CUDA_INC:%=-isystem %) $(DEP_CFLAGS) \
 # and glibc symbols that old containers have (inject/glibc.h).
 GUEST   := $(BASE) -fPIC -fvisibility=hidden -fno-semantic-interposition \
            $(if $(SAN),,-include inject/glibc.h)
+# The calls that the library stands before: its own go past it.
+OSRT    := $(shell sed -n 's/^.X.\([a-z0-9_]*\), [0-9],.*/\1/p' \
+           collector/osrt_calls.h)
 GUEST_LD := -shared -Wl,-soname,libgputrace.so -Wl,-Bsymbolic \
-           -Wl,--version-script=inject/exports.map -Wl,-z,nodelete \
+           -Wl,--version-script=inject/versions.map -Wl,--exclude-libs,ALL \
+           $(OSRT:%=-Wl,--wrap=%) -Wl,-z,nodelete \
            -Wl,-z,relro -Wl,-z,now $(if $(SAN),,-Wl,-z,defs)
 # By name, needed or not: before glibc 2.34 they hold what is in libc.so now.
 GUEST_LIBS := $(DEFLATE_LIB) $(DEMANGLE_LIB) \
            -Wl,--no-as-needed -l:libpthread.so.0 -l:libdl.so.2
 
 LIB_C   := $(wildcard inject/*.c collector/*.c writer/*.c)
-CORE_C  := $(filter-out inject/preload.c inject/exits.c,$(LIB_C))
+CORE_C  := $(filter-out inject/preload.c inject/exits.c \
+           inject/interpose_osrt.c,$(LIB_C))
 TOOL_C  := $(wildcard tools/*.c) inject/settings.c
 HOST_C  := $(wildcard test/host/*.c)
 HOSTLIB_C := $(wildcard test/host/lib/*.c)
@@ -104,7 +109,7 @@ tests: all $(UNIT) $(FUZZ) $(SHIM) $(FAULTS)
 $(SETUP): tools/setup.sh
 	$(Q)ARCH=$(ARCH) sh tools/setup.sh $(O)
 
-$(O)/libgputrace.so: $(LIB_O) inject/exports.map
+$(O)/libgputrace.so: $(LIB_O) inject/versions.map
 	$(call say,LINK,$@)
 	$(Q)$(CC) $(BASE) $(GUEST_LD) -o $@ $(LIB_O) $(GUEST_LIBS)
 
@@ -235,7 +240,7 @@ $(O)/fuzz/%: $(O)/obj/tool/test/fuzz/%.o $(O)/libgputrace.a \
 $(O)/faults/libfaults.so: test/faults/faults.c
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) -std=gnu11 -D_GNU_SOURCE -Wall -Wextra \
-		$(if $(WERROR),-Werror) -O2 -g -fPIC -shared -pthread \
+		$(if $(WERROR),-Werror) -O2 -g -fPIC -shared -pthread -I. \
 		-Wl,-z,initfirst -o $@ $< -ldl
 
 # ---- What people type ----

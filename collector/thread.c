@@ -39,6 +39,9 @@
 /* TASK_COMM_LEN of the kernel. */
 #define COMM_SIZE 16
 
+/* PTHREAD_KEY_2NDLEVEL_SIZE of glibc. */
+enum { KEYS_WITH_ROOM = 32 };
+
 enum thread_state { THREAD_LIVE, THREAD_ENDED };
 
 static struct thread *_Atomic all_threads;
@@ -224,6 +227,12 @@ static struct thread *start(void)
 	if (thread)
 		pthread_setspecific(end_key, thread);
 	return thread;
+}
+
+bool thread_prepare(void)
+{
+	pthread_once(&end_key_once, create_key);
+	return !end_key_error && end_key < KEYS_WITH_ROOM;
 }
 
 struct thread *thread_create(void)

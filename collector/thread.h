@@ -3,6 +3,7 @@
 #define GPUTRACE_COLLECTOR_THREAD_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "collector/open_ranges.h"
@@ -36,6 +37,11 @@ extern __thread struct thread *thread_current
 /* Makes the calling thread's state; NULL without memory: then the caller
  * drops its record.  Context: any thread of the program, not signal-safe. */
 struct thread *thread_create(void);
+
+/* What states need, made early: true if none will take memory from the
+ * allocator (so many thread-specific keys the C library has room for in each
+ * thread).  Context: constructor or attach. */
+bool thread_prepare(void);
 
 /* The calling thread's state, made at its first record.  Context: any thread
  * of the program; signal-safe but for the first time. */

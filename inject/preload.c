@@ -9,6 +9,9 @@
 #include "collector/log.h"
 #include "collector/module.h"
 #include "collector/nvtx.h"
+#include "collector/osrt.h"
+#include "collector/source.h"
+#include "collector/thread.h"
 #include "inject/arm.h"
 #include "inject/attach.h"
 #include "inject/environment.h"
@@ -65,6 +68,16 @@ static bool is_injected(const char *path)
 	return false;
 }
 
+/* The earlier, the smaller the number of our thread-specific key, and the
+ * fewer allocations it takes (thread.h). */
+static void prepare_osrt(void)
+{
+	const char *sources = environment_get("GPUTRACE_TRACE");
+
+	if (sources && strstr(sources, osrt_source.name))
+		(void)thread_prepare();
+}
+
 /* Shells that inherit two copies in LD_PRELOAD need not hear of it. */
 static void say_second(const char *first, const char *path)
 {
@@ -80,6 +93,7 @@ static void on_load(void)
 {
 	const char *path, *first;
 
+	osrt_resolve();
 	if (getauxval(AT_SECURE) || !(path = arm_path()))
 		return;
 	environment_keep();
@@ -90,6 +104,7 @@ static void on_load(void)
 	if (first) {
 		say_second(first, path);
 	} else if (is_preloaded()) {
+		prepare_osrt();
 		arm(ARM_CUDA);
 		arm(ARM_NVTX);
 	} else {

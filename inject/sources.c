@@ -9,6 +9,7 @@
 #include "collector/nvml.h"
 #include "collector/library_call.h"
 #include "collector/torch.h"
+#include "collector/osrt.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -26,6 +27,7 @@ static struct {
 	{ .bit = SOURCE_CUDNN, .source = &library_call_cudnn },
 	{ .bit = SOURCE_NCCL, .source = &library_call_nccl },
 	{ .bit = SOURCE_TORCH, .source = &torch_source },
+	{ .bit = SOURCE_OSRT, .source = &osrt_source },
 };
 
 enum { NR_SOURCES = sizeof table / sizeof *table };

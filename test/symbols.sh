@@ -29,11 +29,37 @@ versions=$($nm -D --undefined-only "$library" | grep -o 'GLIBC_2\.[0-9.]*' |
 [ -z "$versions" ] || fail "needs newer symbols: $versions
 $($nm -D --undefined-only "$library" | grep -F "$(echo "$versions" | head -1)")"
 
-exported=$($nm -D --defined-only "$library" | awk '{print $3}' |
-	sed 's/@.*//' | sort)
+exported=$($nm -D --defined-only "$library" | awk '$2 != "A" {print $3}')
 wanted=$(sed -n 's/^\t\t\([A-Za-z0-9_]*\);/\1/p' inject/exports.map | sort)
-[ "$exported" = "$wanted" ] ||
+[ "$(echo "$exported" | grep -v @ | sort)" = "$wanted" ] ||
 	fail "exports differ from inject/exports.map: $exported"
+
+# The C library's calls (collector/osrt_calls.h): each under the versions that
+# the C library here has, none as the default of its name, and no call of our
+# own comes back to them.
+calls=$(sed -n 's/^\tX(\([a-z0-9_]*\), [0-9],.*/\1/p' collector/osrt_calls.h |
+	sort)
+[ "$(echo "$exported" | grep @ | sed 's/@.*//' | sort -u)" = "$calls" ] ||
+	fail "versioned exports differ from collector/osrt_calls.h: $exported"
+[ -z "$(echo "$exported" | grep @@)" ] ||
+	fail "default versions: $(echo "$exported" | grep @@)"
+imported=$($nm -D --undefined-only "$library" | awk '{print $2}' |
+	sed 's/@.*//' | sort -u)
+own=$(echo "$imported" | grep -xF "$calls")
+[ -z "$own" ] || fail "calls itself for: $own"
+libc=$(${CC:-cc} -print-file-name=libc.so.6)
+machine() { $readelf -h "$1" 2> /dev/null | grep Machine; }
+if [ "$(machine "$libc")" = "$(machine "$library")" ]; then
+	theirs=$($nm -D --defined-only "$libc" | awk '{print $3}' |
+		sed 's/@@/@/' | sort -u)
+	strange=$(echo "$exported" | grep @ | grep -vxF "$theirs")
+	[ -z "$strange" ] || fail "versions that $libc has not: $strange"
+	left=$(echo "$theirs" | grep -E "^($(echo $calls | tr ' ' '|'))@" |
+		grep -vxF "$exported" |
+		grep -vxE 'pthread_cond_(timed)?wait@GLIBC_2\.2\.5')
+	[ -z "$left" ] ||
+		fail "versions of the C library that go past us: $left"
+fi
 
 # musl takes LD_PRELOAD too, and ends a program for a symbol that it misses.
 glibcs=$($nm -D --undefined-only "$library" | grep ' U ' | grep -oE \

@@ -11,7 +11,8 @@
  *
  * NAME is a function that libgputrace.so imports, or one of CUPTI's that it
  * asks dlsym for, or "memory" or "files": all that take memory, or write.  Its
- * table of imports (GOT) is patched before any constructor runs, so that the
+ * table of imports (GOT) is patched before any constructor runs, and so is its
+ * own of the calls that it stands before (collector/osrt.h), so that the
  * program's own calls and those of the C library are untouched.  An import that is in neither list below is "unknown":
  * whoever adds one says here whether it can fail.
  */
@@ -37,6 +38,8 @@
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "collector/osrt.h"
 
 /*
  *   X(result, name, parameters, arguments, value of a failure, errno)
@@ -67,6 +70,8 @@
 	X(int, unlink, (const char *a), (a), -1, EACCES) \
 	X(int, rename, (const char *a, const char *b), (a, b), -1, EACCES) \
 	X(int, access, (const char *a, int b), (a, b), -1, ENOENT) \
+	X(ssize_t, readlink, (const char *a, char *b, size_t c), (a, b, c), \
+	  -1, EACCES) \
 	X(void *, getcwd, (char *a, size_t b), (a, b), NULL, ENOENT) \
 	X(void *, realpath, (const char *a, char *b), (a, b), NULL, ENOENT) \
 	X(void *, opendir, (const char *a), (a), NULL, EMFILE) \
@@ -158,7 +163,8 @@ static const char *const sure[] = {
 	"pthread_self", "strerror", "vsnprintf",
 	"pthread_attr_destroy", "pthread_mutex_lock", "pthread_mutex_unlock",
 	"pthread_once", "pthread_setcancelstate", "pthread_sigmask",
-	"pthread_testcancel",
+	"pthread_testcancel", "sem_trywait", "pthread_rwlock_tryrdlock",
+	"pthread_rwlock_trywrlock", "pthread_mutex_trylock",
 };
 
 #if defined(__x86_64__)
@@ -421,6 +427,58 @@ static void patch_all(ElfW(Addr) base, const ElfW(Rela) *list, size_t size,
 	}
 }
 
+/* ---- The calls that the library stands before ---- */
+
+static const char *const stood_before[] = {
+#define X(name, ...) #name,
+	OSRT_CALLS(X)
+#undef X
+};
+
+/* A hidden symbol, by the file's own table. */
+static void *hidden_symbol(const struct dl_phdr_info *object, const char *name)
+{
+	int fd = open(object->dlpi_name, O_RDONLY | O_CLOEXEC);
+	off_t size = lseek(fd, 0, SEEK_END);
+	const char *file = mmap(NULL, (size_t)size, PROT_READ, MAP_PRIVATE, fd,
+				0);
+	const ElfW(Ehdr) *head = (const void *)file;
+	const ElfW(Shdr) *section;
+	const ElfW(Sym) *symbol = NULL;
+	size_t i, nr = 0;
+
+	if (fd < 0 || file == MAP_FAILED)
+		abort();
+	section = (const void *)(file + head->e_shoff);
+	for (i = 0; i < head->e_shnum && !nr; i++) {
+		if (section[i].sh_type != SHT_SYMTAB)
+			continue;
+		symbol = (const void *)(file + section[i].sh_offset);
+		nr = section[i].sh_size / sizeof(*symbol);
+		section = &section[section[i].sh_link];
+	}
+	for (; nr && strcmp(file + section->sh_offset + symbol->st_name, name);
+	     nr--)
+		symbol++;
+	if (!nr)
+		abort();
+	close(fd);              /* the mapping stays: it is a test */
+	return (void *)(object->dlpi_addr + symbol->st_value);
+}
+
+static void patch_slots(const struct dl_phdr_info *object)
+{
+	struct osrt_slot *slots = hidden_symbol(object, "osrt_slots");
+	int i, n;
+
+	((void (*)(void))hidden_symbol(object, "osrt_resolve"))();
+	for (i = 0; i < OSRT_NR; i++)
+		for (n = 0; n < NR_CALLS; n++)
+			if (!strcmp(calls[n].name, stood_before[i]))
+				patch((void **)&slots[i].direct,
+				      stood_before[i]);
+}
+
 /* The table is read-only by now (-z relro). */
 static void unprotect(const struct dl_phdr_info *object)
 {
@@ -462,6 +520,7 @@ static int visit(struct dl_phdr_info *object, size_t size, void *found)
 	patch_all(object->dlpi_addr, (const void *)value[DT_JMPREL],
 		  value[DT_PLTRELSZ], (const void *)value[DT_SYMTAB],
 		  (const void *)value[DT_STRTAB]);
+	patch_slots(object);
 	*(bool *)found = true;
 	return 1;
 }
