@@ -31,7 +31,7 @@ struct osrt_fd {
 /* Looks which devices are the driver's.  Context: attach, once. */
 void osrt_fd_prepare(void);
 
-/* One system call (0.2 us), two (1.3 us) where it is of no file system: what has
+/* One system call (0.2 us), two (1.3) where it is of no file system: what has
  * been waited for is longer than that.  It is asked after the call that is
  * recorded: another thread may have closed the descriptor meanwhile.
  * Context: any, signal-safe; changes errno. */

@@ -126,6 +126,7 @@ def results(tmp_path, name, **settings):
     return done.out.splitlines()
 
 
+@plain_only
 def test_results_and_errno_are_the_same(tmp_path):
     """Of every call, those that fail above all, each recorded."""
     bare = results(tmp_path, "bare", traced=False)
@@ -133,9 +134,10 @@ def test_results_and_errno_are_the_same(tmp_path):
     assert results(tmp_path, "off") == bare
     assert results(tmp_path, "on", **OSRT, GPUTRACE_OSRT_MIN="1ns") == bare
     names = Trace(tmp_path / "on.json").count("osrt")
-    assert SANITIZED or len(names) > 60
+    assert len(names) > 60
 
 
+@plain_only
 def test_cancelled_threads(tmp_path):
     """As without the library: where they wait, and in a sem_wait that need
     not wait; the mutex of a condition is theirs when they clean up."""
@@ -159,6 +161,7 @@ def test_two_hundred_threads(tmp_path):
         len({s["args"]["thread"] for s in waits})
 
 
+@pytest.mark.skipif("thread" in SANITIZED, reason="holds signals back")
 def test_signal_handlers(tmp_path):
     did, trace = osrt(tmp_path, "signals", GPUTRACE_OSRT_MIN="1ns")
     assert did["posted"]["times"] == 400
