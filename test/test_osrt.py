@@ -2,6 +2,7 @@
 """Blocking C library calls (osrt): host/blocking and host/results, whose own
 clock and word the trace is compared with."""
 import collections
+import json
 import os
 import shutil
 import stat
@@ -63,6 +64,47 @@ def test_waits(tmp_path):
         by_name["sem_wait"]["object"]
     ordered = sorted(slices, key=lambda s: s["start"])
     assert all(a["end"] <= b["start"] for a, b in zip(ordered, ordered[1:]))
+
+
+def row_of(name, times, whole):
+    times = sorted(times)
+    middle = times[(len(times) - 1) // 2] + times[len(times) // 2]
+    return {"name": name, "count": len(times), "total_ns": sum(times),
+            "min_ns": times[0], "max_ns": times[-1],
+            "avg_ns": (2 * sum(times) // len(times) + 1) // 2,
+            "median_ns": (middle + 1) // 2,
+            "share": pytest.approx(sum(times) / whole, abs=1e-3)}
+
+
+@plain_only
+def test_report(tmp_path):
+    """The table is what the trace's slices add up to; in a window, those
+    alone; none is inside of a range here."""
+    _, trace = osrt(tmp_path, "waits")
+    path = tmp_path / "t.json"
+
+    def rows(*options):
+        done = run(BUILD / "gputrace", "report", path, "-f", "json", "-t",
+                   "osrt", *options, traced=False)
+        assert done.status == 0, done.err
+        return json.loads(done.out)["osrt"]
+
+    times = collections.defaultdict(list)
+    for s in trace.slices("osrt"):
+        times[s["name"]].append(s["end"] - s["start"])
+    whole = sum(map(sum, times.values()))
+    got = {r["name"]: r for r in rows()}
+    assert got.keys() == times.keys() and len(times) > 15
+    for name, values in times.items():
+        want = row_of(name, values, whole)
+        assert {key: got[name][key] for key in want} == want
+    assert rows("-F", "range=nothing") == []
+    first = min(s["start"] for s in trace.slices() if s["cat"] != "overhead")
+    inside = [s for s in trace.slices("osrt")
+              if s["end"] > first + 30 * MS and s["start"] < first + 99 * MS]
+    assert 3 < len(inside) < len(trace.slices("osrt"))
+    assert sum(r["count"]
+               for r in rows("-F", "time=30ms..99ms")) == len(inside)
 
 
 @plain_only

@@ -16,8 +16,8 @@ static const struct option_spec specs[] = {
 	{ "format", 'f', "FORMAT", "table (default), csv or json" },
 	{ "table", 't', "LIST", "of summary, devices, kernels, kernels_grid,\n"
 		"api, launches, copies, copy_sizes, nvtx, nvtx_gpu,\n"
-		"nvtx_kernels, ops, graphs, graph_launches, threads,\n"
-		"memory, library_calls, nccl" },
+		"nvtx_kernels, ops, graphs, graph_launches, osrt,\n"
+		"threads, memory, library_calls, nccl" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },

@@ -30,7 +30,7 @@ void report_fini(struct report *r)
 	struct groups *const groups[] = {
 		&r->kernels, &r->shapes, &r->api, &r->copies, &r->graphs,
 		&r->ranges, &r->projected, &r->range_kernels, &r->launches,
-		&r->graph_launches, &r->ops,
+		&r->graph_launches, &r->ops, &r->blocking,
 	};
 	struct pairs *const pairs[] = {
 		&r->devices, &r->streams, &r->processes, &r->lanes,
@@ -39,7 +39,7 @@ void report_fini(struct report *r)
 	void *const arrays[] = {
 		r->work, r->calls, r->range, r->gpu_range, r->bytes,
 		r->device, r->stream, r->process, r->lane, r->loss,
-		r->memory, r->pool,
+		r->memory, r->pool, r->osrt.call,
 	};
 
 	for (size_t i = 0; i < sizeof(groups) / sizeof(*groups); i++)
@@ -83,10 +83,10 @@ static uint32_t event_process(struct report *r, const struct trace_event *ev)
 	return process;
 }
 
-/* The index of the event's lane, or UINT32_MAX when memory ends. */
-uint32_t report_event_lane(struct report *r, const struct trace_event *ev)
+uint32_t report_event_lane(struct report *r, const struct trace_event *ev,
+			   const struct json_value *thread)
 {
-	uint64_t tid = number_or_name(r, trace_field(ev, EV_TID));
+	uint64_t tid = number_or_name(r, thread);
 	uint32_t process = event_process(r, ev), lane = UINT32_MAX;
 	bool is_new = false;
 
@@ -274,7 +274,7 @@ static void add_call(struct report *r, const struct trace_event *ev,
 		     uint32_t name, int64_t start, int64_t end)
 {
 	const struct json_value *line = trace_arg(ev, ARG_LINE);
-	uint32_t lane = report_event_lane(r, ev);
+	uint32_t lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 
 	if (lane == UINT32_MAX ||
 	    !BIG_ROOM(r->calls, r->nr_calls, r->cap_calls)) {
@@ -292,7 +292,7 @@ static void add_call(struct report *r, const struct trace_event *ev,
 static void add_range(struct report *r, const struct trace_event *ev,
 		      uint32_t name, int64_t start, int64_t end)
 {
-	uint32_t lane = report_event_lane(r, ev);
+	uint32_t lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 
 	if (lane == UINT32_MAX ||
 	    !BIG_ROOM(r->range, r->nr_ranges, r->cap_ranges)) {
@@ -375,6 +375,8 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
 	else if (trace_is_library(ev->cat))
 		report_library_add(r, ev, event_name(r, ev), start, end);
+	else if (ev->cat == CAT_OSRT)
+		report_osrt_add(r, ev, event_name(r, ev), start, end);
 	else if (r->by >= BY_OP || ev->cat == CAT_CPU_OP)
 		report_around_add(r, ev, event_name(r, ev), start, end);
 }
@@ -401,7 +403,7 @@ static void add_metadata(struct report *r, const struct trace_event *ev)
 	if (!jsonval_is(trace_field(ev, EV_NAME), "thread_name") ||
 	    name->type != JSON_STRING)
 		return;
-	lane = report_event_lane(r, ev);
+	lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 	if (lane != UINT32_MAX)
 		r->lane[lane].name = intern_value(&r->names, name);
 }

@@ -8,9 +8,11 @@
 
 #include "tools/intern.h"
 #include "tools/report_around.h"
+#include "tools/report_filter.h"
 #include "tools/report_library.h"
 #include "tools/report_memory.h"
 #include "tools/report_ops.h"
+#include "tools/report_osrt.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
 #include "tools/vec.h"
@@ -130,22 +132,10 @@ struct loss {
 	int64_t n;
 };
 
-enum report_by { BY_ALL, BY_PROCESS, BY_DEVICE, BY_STREAM, BY_RANGE, BY_OP,
-	BY_MODULE, BY_LINE, NR_BY };
-
-/* What is wanted; zeroed memory is everything. */
-struct report_select {
-	enum report_by by;
-	bool has_from, has_to, has_device, has_stream;
-	int64_t from_ns, to_ns; /* a window, from the first start of all */
-	int64_t device, stream;
-	const char *range;      /* glob of names of NVTX ranges */
-};
-
 struct report {
 	struct intern names;
 	struct groups kernels, shapes, api, copies, graphs, ranges, projected,
-		      range_kernels, launches, graph_launches, ops;
+		      range_kernels, launches, graph_launches, ops, blocking;
 	struct work *work;
 	struct call *calls;
 	struct range *range;
@@ -161,11 +151,12 @@ struct report {
 	struct report_around around;
 	struct report_library library;
 	struct report_ops ops_of;
+	struct report_osrt osrt;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
-	       cap_devices, nr_streams, cap_streams,
-	       nr_processes, cap_processes, nr_lanes, cap_lanes, nr_losses,
-	       cap_losses, nr_memory, cap_memory, nr_pools, cap_pools;
+	       cap_devices, nr_streams, cap_streams, nr_processes,
+	       cap_processes, nr_lanes, cap_lanes, nr_losses, cap_losses,
+	       nr_memory, cap_memory, nr_pools, cap_pools;
 	struct pairs devices, streams, processes, lanes;
 	struct pairs graph_ids; /* (file, correlation) -> name of the graph */
 	uint32_t style[2];      /* names: of push/pop and start/end ranges */
@@ -177,8 +168,7 @@ struct report {
 	} last_stream;
 	uint16_t file;          /* of the events being added */
 	struct trace_base base;
-	int64_t shift_ns;
-	int64_t first_ns, last_ns;
+	int64_t shift_ns, first_ns, last_ns;
 	int64_t own_ns;         /* CPU time of the tracer, as it says */
 	int64_t overhead_ns;    /* slices of the tracer's work, and CUPTI's */
 	uint64_t nr_events, nr_bad_times;
@@ -191,12 +181,6 @@ void report_fini(struct report *r);
 /* Reads a file to its end.  Returns 0, or -errno with the problem. */
 int report_add_file(struct report *r, const char *path,
 		    struct trace_problem *problem);
-
-/* Takes one --filter: "time=10ms..2s", "range=GLOB", "device=0", "stream=7",
- * "name=GLOB", or just a GLOB, which goes to *name.  Strings are the
- * caller's.  Returns false if the value cannot be. */
-bool report_filter(const char *text, struct report_select *select,
-		   const char **name);
 
 /* Links, selects and groups.  Failures of memory set no_memory. */
 void report_finish(struct report *r, const struct report_select *select);
@@ -225,8 +209,9 @@ void report_graphs(struct report *r);
 /* What a file's key "gputrace" says of the tracer: losses, its CPU time. */
 void report_add_tracer(struct report *r, const struct json_value *gputrace);
 
-/* The index of an event's lane; UINT32_MAX without memory. */
-uint32_t report_event_lane(struct report *r, const struct trace_event *ev);
+/* The index of an event's lane (of its EV_TID); UINT32_MAX: no memory. */
+uint32_t report_event_lane(struct report *r, const struct trace_event *ev,
+			   const struct json_value *thread);
 
 /* The group of a key, made if it is new; NULL when memory ends. */
 struct group *report_group_get(struct report *r, struct groups *groups,

@@ -50,7 +50,7 @@ void report_around_add(struct report *r, const struct trace_event *ev,
 
 	if (kind == AROUNDS)
 		return;
-	slice.lane = report_event_lane(r, ev);
+	slice.lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 	add(r, kind, slice);
 	if (module->type != JSON_STRING)
 		return;

@@ -207,6 +207,24 @@ static bool range_value(const struct report *r, size_t i, enum group_set set,
 	return set == SET_TIME;
 }
 
+static bool blocking_key(struct report *r, size_t i, struct group_key *key)
+{
+	const struct range *call = &r->osrt.call[i];
+
+	*key = (struct group_key){
+		call->name, INTERN_NONE, INTERN_NONE,
+		report_lane_place(r, call->lane),
+	};
+	return true;
+}
+
+static bool blocking_value(const struct report *r, size_t i,
+			   enum group_set set, int64_t *value)
+{
+	*value = r->osrt.call[i].end - r->osrt.call[i].start;
+	return set == SET_TIME;
+}
+
 /* The group of each item, UINT32_MAX: none; nr of each group is counted. */
 static void find_groups(struct report *r, struct groups *groups,
 			const struct source *from, uint32_t *of)
@@ -289,7 +307,8 @@ void report_group(struct report *r)
 		copies = { r->nr_work, copy_key, work_value },
 		graphs = { r->nr_work, graph_key, work_value },
 		calls = { r->nr_calls, call_key, call_value },
-		ranges = { r->nr_ranges, range_key, range_value };
+		ranges = { r->nr_ranges, range_key, range_value },
+		blocking = { r->osrt.nr, blocking_key, blocking_value };
 
 	make_groups(r, &r->kernels, &kernels);
 	make_groups(r, &r->shapes, &shapes);
@@ -298,6 +317,7 @@ void report_group(struct report *r)
 	make_groups(r, &r->graphs, &graphs);
 	make_groups(r, &r->api, &calls);
 	make_groups(r, &r->ranges, &ranges);
+	make_groups(r, &r->blocking, &blocking);
 }
 
 void report_group_add(struct report *r, struct group *group, int64_t value)

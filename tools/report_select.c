@@ -231,6 +231,7 @@ static void select_slices(struct report *r, const struct report_select *want,
 	}
 	r->nr_ranges = select_ranges(r, want, s, r->range, r->nr_ranges);
 	r->ops_of.nr = select_ranges(r, want, s, ops->slice, ops->nr);
+	r->osrt.nr = select_ranges(r, want, s, r->osrt.call, r->osrt.nr);
 }
 
 static void select_gpu_ranges(struct report *r,

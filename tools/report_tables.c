@@ -144,6 +144,8 @@ const struct report_table report_tables[] = {
 	      kernel_columns, TIME, BOTH),
 	TABLE("graph_launches", "CUDA graphs by launch", graph_launches,
 	      graph_launch_columns, TIME, BOTH),
+	TABLE("osrt", "Blocking calls of the C library", blocking,
+	      api_columns, TIME, BOTH),
 };
 
 const size_t report_nr_tables = sizeof(report_tables) / sizeof(*report_tables);
