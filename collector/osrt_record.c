@@ -94,6 +94,19 @@ static bool has_state(enum about about)
 	return false;
 }
 
+/* A thread that polls may fill its ring with that: the last quarter is left to
+ * what else it says (ranges). */
+static bool has_room(void)
+{
+	struct thread *thread = thread_current;
+
+	if (!thread || !thread->ring ||
+	    ring_room(thread->ring) >= thread->ring_size / 4)
+		return true;
+	loss_add(LOSS_RING_FULL, 1);
+	return false;
+}
+
 /* The child of a vfork() runs on its parent's memory, and thread state.  Asked
  * of the kernel: an old C library would answer for the parent. */
 static bool is_of_child(void)
@@ -153,7 +166,8 @@ void osrt_record(enum osrt_id id, uint64_t start_ns, uint64_t end_ns,
 
 	if (atomic_load_explicit(&is_on, memory_order_relaxed) &&
 	    !own_thread_is_self() && !is_of_child() &&
-	    describe(about, call, values, &nr) && has_state(about)) {
+	    has_room() && describe(about, call, values, &nr) &&
+	    has_state(about)) {
 		values[nr++] = (uint64_t)result;
 		/* -1 of a barrier is not a failure. */
 		values[nr++] = result == -1 && about != WHAT ?

@@ -253,6 +253,20 @@ def test_ioctl_of_the_driver(tmp_path, driver):
 
 
 @plain_only
+def test_a_flood_leaves_room_for_ranges(tmp_path):
+    """More calls than the ring has room for: what is lost is counted, and is
+    none of the ranges around them."""
+    did, trace = osrt(tmp_path, "flood", GPUTRACE_OSRT_MIN="1ns")
+    assert did["flood"] == {"reads": 200000, "ranges": 200}
+    ranges = trace.ranges("flood")
+    assert len(ranges) == 200 and not any("open" in r["args"] for r in ranges)
+    lost = trace.losses()
+    assert lost["ring full"] > 1000 and len(lost) == 1
+    reads = [s for s in trace.slices("osrt") if s["name"] == "read"]
+    assert len(reads) + lost["ring full"] >= 200000
+
+
+@plain_only
 def test_inside_an_allocator(tmp_path):
     """A lock of the allocator's is waited for, and then recorded with it held
     and no memory to be had: it hangs if that needs any."""

@@ -12,10 +12,12 @@
  *   signals  handlers that make calls inside of calls, and jump out of them
  *   vfork    a child on the memory of its parent waits, then executes; others
  *   ioctl FILE   a thousand of them on that file
+ *   flood    one thread that reads all the time, in a range a thousand reads
  *   malloc   eight threads that want memory at once
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <nvtx3/nvToolsExt.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
@@ -644,6 +646,25 @@ static void do_ioctl(const char *path)
 		      errno == ENOTTY);
 }
 
+/* ---- flood ---- */
+
+enum { READS = 1000, RANGES = 200 };
+
+static void do_flood(const char *argument)
+{
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC), i, n;
+	char c;
+
+	(void)argument;
+	for (i = 0; i < RANGES; i++) {
+		nvtxRangePushA("flood");
+		for (n = 0; n < READS; n++)
+			TALLY("flood", "reads", read(zero, &c, 1) == 1);
+		nvtxRangePop();
+	}
+	TALLY("flood", "ranges", RANGES);
+}
+
 /* ---- malloc ---- */
 
 enum { EATERS = 8 };
@@ -681,7 +702,7 @@ static const struct {
 	{ "waits", do_waits }, { "free", do_free }, { "cancel", do_cancel },
 	{ "crowd", do_crowd }, { "signals", do_signals },
 	{ "vfork", do_vfork }, { "ioctl", do_ioctl },
-	{ "malloc", do_malloc },
+	{ "malloc", do_malloc }, { "flood", do_flood },
 };
 
 int main(int argc, char **argv)
