@@ -135,7 +135,7 @@ void report_library_add(struct report *r, const struct trace_event *ev,
 
 	if (!read_slice(r, ev, &s))
 		return;
-	s.lane = report_event_lane(r, ev);
+	s.lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 	if (s.lane == UINT32_MAX || s.name == INTERN_NONE ||
 	    !BIG_ROOM(l->slice, l->nr_slices, l->cap_slices)) {
 		r->no_memory = true;
