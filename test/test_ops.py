@@ -47,6 +47,24 @@ def parents(slices):
     return found
 
 
+def merge_overloads(slices, of, self_gpu):
+    """What is the only one inside one of its name, one by one."""
+    gone, found = set(), True
+    while found:
+        inside = collections.defaultdict(list)
+        for i, k in of.items():
+            if i not in gone:
+                inside[k].append(i)
+        found = [(k, i[0]) for k, i in inside.items() if len(i) == 1 and
+                 slices[k]["name"] == slices[i[0]]["name"]][:1]
+        for k, i in found:
+            gone.add(i)
+            self_gpu[k] += self_gpu.pop(i, 0)
+            for j in inside[i]:
+                of[j] = k
+    return gone
+
+
 def key_averages(events):
     """{name: [self CPU, CPU, self GPU, GPU, calls]}, kernels by External id;
     each operator is looked for among all others."""
@@ -58,16 +76,19 @@ def key_averages(events):
     for e in events:
         if e["cat"] in GPU and e["args"].get("External id") in by_id:
             self_gpu[by_id[e["args"]["External id"]]] += e["end"] - e["start"]
+    gone = merge_overloads(slices, of, self_gpu)
     inside, gpu = collections.Counter(), collections.Counter()
     for i, e in enumerate(slices):
-        if i in of:
+        if i in of and i not in gone:
             inside[of[i]] += e["end"] - e["start"]
-        up = i
+        up = None if i in gone else i
         while up is not None:
             gpu[up] += self_gpu[i]
             up = of.get(up)
     rows = collections.defaultdict(lambda: [0] * 5)
     for i, e in enumerate(slices):
+        if i in gone:
+            continue
         name = re.sub(r"^ProfilerStep#.*", "ProfilerStep*", e["name"])
         took = e["end"] - e["start"]
         for k, value in enumerate((took - inside[i], took, self_gpu[i],
@@ -141,6 +162,23 @@ def test_worked_out_on_paper(tmp_path):
     late = as_rows(report(path, "-F", "time=190us..240us"))
     assert late == {"ProfilerStep*": [40 * us, 50 * us, 0, 0, 1],
                     "outer": [10 * us, 10 * us, 0, 0, 1]}
+
+
+def test_overloads_are_one(tmp_path):
+    """aten::sum that calls aten::sum alone; one that does more is two."""
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": [
+        op("sum", 0, 100), op("sum", 10, 80), op("fill", 20, 5),
+        op("sum", 200, 100), op("sum", 210, 50), op("fill", 270, 5),
+        op("cudaLaunchKernel", 30, 10, "cuda_runtime", correlation=7),
+        op("k", 40, 7, "kernel", 3, device=0, stream=3, correlation=7),
+    ]}))
+    us = 1000
+    assert as_rows(report(path)) == {
+        "sum": [(100 - 5 - 10 + 100 - 55 + 50) * us, 250 * us, 7 * us, 7 * us,
+                3],
+        "fill": [10 * us, 10 * us, 0, 0, 2],
+        "cudaLaunchKernel": [10 * us, 10 * us, 0, 0, 1]}
 
 
 def test_without_operators(tmp_path):

@@ -223,6 +223,26 @@ def test_a_real_pytorch(tmp_path):
     assert len(theirs) > 20 and not theirs - ours, theirs - ours
     steps = {"ProfilerStep#%d" % i for i in range(3)}
     assert steps <= set(trace.count("user_annotation"))
+    compare_tables(truth, json.loads(done.stdout.splitlines()[-1]))
+
+
+def compare_tables(truth, averages):
+    """Our table of PyTorch's file against the table that PyTorch makes, which
+    may round each time to us."""
+    table = subprocess.run(
+        [BUILD / "gputrace", "report", "-f", "json", "-t", "ops", truth],
+        capture_output=True, text=True, check=True).stdout
+    ours = {r["name"]: r for r in json.loads(table)["ops"]}
+    rows = 0
+    for name, count, self_us, total_us in averages:
+        if name not in ours:    # what is no slice: [memory], Trace
+            continue
+        rows += 1
+        assert ours[name]["count"] == count, name
+        assert abs(ours[name]["cpu_ns"] / 1000 - total_us) <= count, name
+        assert abs(ours[name]["self_cpu_ns"] / 1000 - self_us) <= \
+            8 * count, name
+    assert rows == len(ours) > 20
 
 
 def facts(event):

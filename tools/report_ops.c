@@ -18,6 +18,9 @@
  * Self CPU time is a slice's without that of what is directly inside.  A
  * kernel's time is the operator's, or range's, that is innermost around its
  * launch, and in the total of all around that.
+ *
+ * An operator that does nothing but call one of its own name (an overload) is
+ * one with it.
  */
 enum kind { KIND_RANGE, KIND_OP, KIND_CALL };
 
@@ -29,9 +32,15 @@ struct item {
 };
 
 struct open_item {
-	const struct item *item;
+	const struct item *item;        /* NULL: nothing */
 	int64_t inside_ns;      /* of what is directly in it */
 	int64_t self_gpu_ns, gpu_ns;
+	size_t nr_inside;
+};
+
+/* An open one, and what it may be one with: its only child, closed. */
+struct level {
+	struct open_item open, same;
 };
 
 struct sweep {
@@ -39,7 +48,7 @@ struct sweep {
 	struct item *item;
 	size_t nr;
 	int64_t *gpu_ns;        /* that each call launched */
-	struct open_item *open;
+	struct level *level;
 	size_t depth, cap;
 	uint32_t step_name;
 };
@@ -144,18 +153,26 @@ static void add_to_group(struct sweep *s, const struct open_item *o)
 
 static void close_innermost(struct sweep *s)
 {
-	struct open_item *o = &s->open[--s->depth];
+	struct level *l = &s->level[--s->depth], *around = l - 1;
 
-	add_to_group(s, o);
+	if (l->same.item) {
+		l->open.inside_ns = l->same.inside_ns;
+		report_sum(&l->open.self_gpu_ns, l->same.self_gpu_ns);
+	}
 	if (s->depth)
-		report_sum(&o[-1].gpu_ns, o->gpu_ns);
+		report_sum(&around->open.gpu_ns, l->open.gpu_ns);
+	if (s->depth && around->open.nr_inside == 1 &&
+	    around->open.item->name == l->open.item->name)
+		around->same = l->open;
+	else
+		add_to_group(s, &l->open);
 }
 
 /* What the next one is not inside of is over; one that it crosses, too. */
 static void close_for(struct sweep *s, const struct item *next)
 {
 	while (s->depth) {
-		const struct item *o = s->open[s->depth - 1].item;
+		const struct item *o = s->level[s->depth - 1].open.item;
 
 		if (o->lane == next->lane && next->start < o->end &&
 		    next->end <= o->end)
@@ -169,27 +186,37 @@ static void give_gpu(struct sweep *s, int64_t ns)
 {
 	size_t i = s->depth;
 
-	while (i && s->open[i - 1].item->kind == KIND_CALL)
+	while (i && s->level[i - 1].open.item->kind == KIND_CALL)
 		i--;
 	if (!i)
 		return;
-	report_sum(&s->open[i - 1].self_gpu_ns, ns);
-	report_sum(&s->open[i - 1].gpu_ns, ns);
+	report_sum(&s->level[i - 1].open.self_gpu_ns, ns);
+	report_sum(&s->level[i - 1].open.gpu_ns, ns);
+}
+
+static void put_inside(struct sweep *s, struct level *around,
+		       const struct item *item)
+{
+	report_sum(&around->open.inside_ns, item->end - item->start);
+	around->open.nr_inside++;
+	if (!around->same.item)
+		return;
+	add_to_group(s, &around->same);         /* not the only one */
+	around->same.item = NULL;
 }
 
 static void take(struct sweep *s, const struct item *item)
 {
 	close_for(s, item);
 	if (s->depth)
-		report_sum(&s->open[s->depth - 1].inside_ns,
-			   item->end - item->start);
+		put_inside(s, &s->level[s->depth - 1], item);
 	if (item->kind == KIND_CALL)
 		give_gpu(s, s->gpu_ns[item->call]);
-	if (!VEC_ROOM(s->open, s->depth, s->cap)) {
+	if (!VEC_ROOM(s->level, s->depth, s->cap)) {
 		s->r->no_memory = true;
 		return;
 	}
-	s->open[s->depth++] = (struct open_item){ .item = item };
+	s->level[s->depth++] = (struct level){ .open = { .item = item } };
 }
 
 static void sweep(struct sweep *s)
@@ -220,5 +247,5 @@ void report_ops(struct report *r)
 	}
 	big_free(s.item);
 	big_free(s.gpu_ns);
-	free(s.open);
+	free(s.level);
 }

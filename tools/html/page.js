@@ -610,7 +610,7 @@ const TABLES = {
 	copy_sizes: "Copies by size", nvtx: "NVTX ranges by name",
 	nvtx_gpu: "NVTX ranges on the GPU", nvtx_kernels: "Kernels by range",
 	graphs: "CUDA graphs", graph_launches: "Launches of CUDA graphs",
-	osrt: "Blocking calls of the C library",
+	osrt: "Blocking calls of the C library", ops: "Operators",
 	threads: "Threads", memory: "Memory",
 	library_calls: "Library calls by shape", nccl: "Collectives",
 };
