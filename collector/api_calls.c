@@ -96,7 +96,8 @@ static bool is_listed(const char *name, const char *const *list, size_t nr)
 	return false;
 }
 
-static void deny(bool is_runtime, const char *const *list, size_t nr)
+void api_each_named(bool is_runtime, const char *const *list, size_t nr,
+		    void (*visit)(bool is_runtime, uint32_t cbid))
 {
 	const char *name;
 
@@ -104,7 +105,12 @@ static void deny(bool is_runtime, const char *const *list, size_t nr)
 	for (uint32_t id = 1; id < API_CBID_MAX &&
 	     (name = cupti_name(is_runtime, id)); id++)
 		if (is_listed(name, list, nr))
-			denied[is_runtime][id / 8] |= (uint8_t)(1 << id % 8);
+			visit(is_runtime, id);
+}
+
+static void deny(bool is_runtime, uint32_t id)
+{
+	denied[is_runtime][id / 8] |= (uint8_t)(1 << id % 8);
 }
 
 void api_calls_init(bool all)
@@ -112,10 +118,10 @@ void api_calls_init(bool all)
 	memset(denied, 0, sizeof denied);
 	if (all)
 		return;
-	deny(true, runtime_denied,
-	     sizeof runtime_denied / sizeof *runtime_denied);
-	deny(false, driver_denied,
-	     sizeof driver_denied / sizeof *driver_denied);
+	api_each_named(true, runtime_denied,
+		       sizeof runtime_denied / sizeof *runtime_denied, deny);
+	api_each_named(false, driver_denied,
+		       sizeof driver_denied / sizeof *driver_denied, deny);
 }
 
 bool api_is_denied(bool is_runtime, uint32_t cbid)

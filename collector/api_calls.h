@@ -3,6 +3,7 @@
 #define GPUTRACE_COLLECTOR_API_CALLS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 /*
@@ -23,5 +24,10 @@ bool api_is_denied(bool is_runtime, uint32_t cbid);
 
 /* Calls `visit` for each denied id.  Context: attach. */
 void api_each_denied(bool is_runtime, void (*visit)(uint32_t cbid));
+
+/* Calls `visit` for each id of a call that the list names, as above.
+ * Context: attach. */
+void api_each_named(bool is_runtime, const char *const *list, size_t nr,
+		    void (*visit)(bool is_runtime, uint32_t cbid));
 
 #endif

@@ -2,7 +2,7 @@
 #include "collector/maps.h"
 
 #include <errno.h>
-#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 int maps_open(struct maps *maps)
@@ -20,20 +20,24 @@ void maps_close(struct maps *maps)
  * and is not found. */
 static bool take_line(char *line, struct maps_entry *entry)
 {
-	char rights[5];
-	int name = 0;
+	char *at = line, *rights;
 
-	if (sscanf(line, "%" SCNxPTR "-%" SCNxPTR " %4s %" SCNx64
-		   " %*x:%*x %" SCNu64 " %n", &entry->start, &entry->end,
-		   rights, &entry->offset, &entry->inode, &name) != 5 ||
-	    !name || rights[2] != 'x')
-		return false;
 	line[strcspn(line, "\n")] = 0;
-	if (line[name] != '/' && strcmp(line + name, "[vdso]"))
+	entry->start = strtoull(at, &at, 16);
+	entry->end = strtoull(at + (*at == '-'), &at, 16);
+	rights = at + strspn(at, " ");
+	at = rights + strcspn(rights, " ");
+	if (at - rights < 3 || rights[2] != 'x')
 		return false;
-	if (strlen(line + name) >= sizeof entry->path)
+	entry->offset = strtoull(at, &at, 16);
+	at += strspn(at, " ");
+	at += strcspn(at, " ");         /* the device */
+	entry->inode = strtoull(at, &at, 10);
+	at += strspn(at, " ");
+	if ((*at != '/' && strcmp(at, "[vdso]")) ||
+	    strlen(at) >= sizeof entry->path)
 		return false;
-	strcpy(entry->path, line + name);
+	strcpy(entry->path, at);
 	return true;
 }
 

@@ -29,6 +29,7 @@
 	X(RECORD_NAME)        /* struct name_record: a name for a thing */ \
 	X(RECORD_SLICE)       /* struct slice_record: what is over */ \
 	X(RECORD_COUNTER)     /* struct slice_record: values at a time */ \
+	X(RECORD_STACK)       /* struct stack_record: where a thread was */ \
 	X(RECORD_THREAD_BEGIN) /* struct name_record: records of this thread \
 				* follow; `handle` is its tid */ \
 	X(RECORD_THREAD_END)  /* struct name_record: and no more */
@@ -178,6 +179,30 @@ struct slice_record {
 	uint32_t tid;           /* 0: the thread in whose ring it is */
 	uint32_t nr_values;
 	uint64_t values[];      /* then the text */
+};
+
+/*
+ * A thread's stack: code addresses, innermost first, of callers inside the
+ * call.  The text is its Python frames as python_walk_calls() tells them, and
+ * `ends` too; they belong where an address has STACK_EVAL.
+ */
+#define STACK_EVAL (UINT64_C(1) << 63)
+#define STACK_PCS_MAX 96
+
+enum stack_of {
+	STACK_OF_CALL,          /* of the CUDA call `correlation` */
+	STACK_OF_NEXT,          /* of the slice that its ring tells next */
+	STACK_SAMPLE,           /* the thread was running */
+};
+
+struct stack_record {
+	struct record head;
+	uint64_t ends;
+	uint32_t tid;
+	uint32_t correlation;
+	uint32_t of;            /* enum stack_of */
+	uint32_t nr_pcs;
+	uint64_t pcs[];         /* then the text */
 };
 
 _Static_assert(sizeof(struct record) == 16, "drawn above");

@@ -75,6 +75,11 @@ void *ring_reserve(struct ring *ring, uint32_t size)
 	return ring->bytes + ((head + pad) & (ring->size - 1));
 }
 
+void ring_shorten(struct ring *ring, uint32_t unused)
+{
+	ring->reserved -= unused;
+}
+
 void ring_commit(struct ring *ring)
 {
 	/* Pairs with the acquire load in ring_peek(). */

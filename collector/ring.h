@@ -37,6 +37,10 @@ void ring_destroy(struct ring *ring);
  * and counted.  Context: producer only, signal-safe. */
 void *ring_reserve(struct ring *ring, uint32_t size);
 
+/* The last reserved record needs so many bytes (a multiple of 8) less.
+ * Context: producer only, signal-safe. */
+void ring_shorten(struct ring *ring, uint32_t unused);
+
 /* Publishes what the last ring_reserve() gave.  Context: producer only. */
 void ring_commit(struct ring *ring);
 

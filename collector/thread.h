@@ -23,6 +23,7 @@ struct thread {
 	_Atomic uint32_t tid;           /* of its present, or last, owner */
 	uint32_t reader_tid;            /* the writer's: whose records follow */
 	uint32_t nr_ends;               /* rounds of its thread's destructors */
+	uint32_t last_stack;            /* cupti_calls.c: of which call */
 	struct ring *ring;
 	uint32_t ring_size;
 	struct range_stack ranges;

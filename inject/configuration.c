@@ -110,6 +110,12 @@ static void read_cupti(struct cupti_options *cupti, uint64_t bytes)
 	cupti->floor = environment_get(FLOOR_VARIABLE) != NULL;
 }
 
+static uint64_t sample_ns(uint64_t hz)
+{
+	return hz ? UINT64_C(1000000000) / (hz < SAMPLE_HZ_MAX ? hz :
+					    SAMPLE_HZ_MAX) : 0;
+}
+
 static void read_writer(struct writer_options *writer, uint64_t bytes)
 {
 	writer->out = value_of(SETTING_OUT);
@@ -122,6 +128,7 @@ static void read_writer(struct writer_options *writer, uint64_t bytes)
 	writer->mask_argv = number_of(SETTING_ARGV) == ARGV_MASKED;
 	writer->kernels = text_of(SETTING_KERNELS);
 	writer->memory = FOR_WRITER(bytes);
+	writer->sample_ns = sample_ns(number_of(SETTING_SAMPLE_HZ));
 	read_ranks(writer);
 }
 

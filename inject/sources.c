@@ -10,6 +10,7 @@
 #include "collector/library_call.h"
 #include "collector/torch.h"
 #include "collector/osrt.h"
+#include "collector/stacks.h"
 #include "inject/settings.h"
 
 static struct source_options options;
@@ -28,6 +29,7 @@ static struct {
 	{ .bit = SOURCE_NCCL, .source = &library_call_nccl },
 	{ .bit = SOURCE_TORCH, .source = &torch_source },
 	{ .bit = SOURCE_OSRT, .source = &osrt_source },
+	{ .bit = SOURCE_STACKS, .source = &stacks_source },
 };
 
 enum { NR_SOURCES = sizeof table / sizeof *table };

@@ -3,6 +3,7 @@
 
 #include "collector/loss.h"
 #include "collector/nvtx.h"
+#include "collector/stack_sampler.h"
 #include "writer/output.h"
 #include "writer/trace.h"
 
@@ -64,6 +65,7 @@ void drain_close_ranges(struct trace *trace, uint64_t t_ns)
 	struct ranges *ranges = &trace->ranges;
 	struct cpu_thread *thread;
 
+	flames_close(trace, t_ns);
 	for (thread = trace->threads.list; thread; thread = thread->next)
 		close_pushed(trace, thread, t_ns);
 	while (ranges->nr_started)
@@ -284,6 +286,10 @@ static void take(struct trace *trace, uint32_t tid,
 		output_offer(trace);
 		return;
 	}
+	if (record->kind == RECORD_STACK) {
+		stacks_take(trace, (const void *)record);
+		return;
+	}
 	thread = cpu_thread_get(&trace->threads, &trace->tracks, tid);
 	if (thread)
 		take_range(trace, thread, (const struct range_record *)record);
@@ -343,6 +349,22 @@ static void drain_ring(struct trace *trace, struct thread *state)
 	}
 	if (ring)
 		loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+}
+
+/* Of the sampler: each record says of which thread it is. */
+static void drain_samples(struct trace *trace)
+{
+	const struct record *record;
+	struct ring *ring;
+	uint32_t i;
+
+	for (i = 0; (ring = stack_sampler_ring(i)); i++) {
+		while ((record = ring_peek(ring))) {
+			take(trace, 0, record);
+			ring_release(ring);
+		}
+		loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+	}
 }
 
 static void take_carried(struct trace *trace, uint32_t tid, const char *at,
@@ -408,6 +430,7 @@ void drain_rings(struct trace *trace)
 	windows_refresh(trace);
 	while ((state = thread_next(state)))
 		drain_ring(trace, state);
+	drain_samples(trace);
 	finish_ends(trace);
 	last = last_window(trace);
 	if (epoch != trace->epoch) {

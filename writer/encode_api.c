@@ -144,6 +144,7 @@ static void write_slice(struct trace *trace, const struct api_call *call,
 		json_bool(&trace->out, true);
 	}
 	add_event(trace, call);
+	stacks_tell_call(trace, call->correlation);
 	to = bytes_room(&trace->out, 8);
 	if (to)
 		bytes_end(&trace->out, json_put(to, JSON_END_ARGS));

@@ -87,6 +87,8 @@ static void write_slice(struct trace *trace, uint32_t tid,
 	if (kind->row != ROW_PROCESS)
 		json_member_u64(out, "thread", tid);
 	add_values(out, record);
+	if (kind->row == ROW_OSRT)
+		stacks_tell_next(trace, tid);
 	if (kind->name && kind->text_name && record->head.len) {
 		json_key(out, kind->text_name);
 		json_string(out, text, record->head.len);

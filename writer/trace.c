@@ -184,6 +184,7 @@ void trace_fini(struct trace *trace)
 	api_shapes_destroy(trace->apis);
 	pending_destroy(trace->pending);
 	unfinished_destroy(trace->unfinished);
+	stacks_destroy(trace->stacks);
 	bytes_fini(&trace->out);
 	bytes_fini(&trace->tail);
 	bytes_fini(&trace->scratch);

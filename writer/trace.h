@@ -18,6 +18,7 @@
 #include "writer/objects.h"
 #include "writer/range.h"
 #include "writer/sink.h"
+#include "writer/stacks.h"
 #include "writer/track.h"
 #include "writer/writer.h"
 
@@ -64,8 +65,7 @@ struct trace {
 	struct dump *dump;              /* that is being written */
 	uint32_t nr_dumps, nr_dumped;   /* begun; complete */
 	uint64_t first_open_ns;         /* of all windows */
-	bool has_own_files;             /* %w: one for each window */
-	bool lacks_memory;              /* and that is said */
+	bool has_own_files, lacks_memory; /* %w: one for each window; said */
 
 	struct tracks tracks;
 	struct cpu_threads threads;
@@ -76,6 +76,7 @@ struct trace {
 	struct kernel_shapes *kernels;
 	struct api_shapes *apis;
 	struct pending *pending;
+	struct stacks *stacks;          /* made at the first */
 
 	struct window windows[WINDOWS_KEPT];    /* oldest first */
 	uint32_t nr_windows, windows_seen;

@@ -84,6 +84,7 @@ static void write_out(struct trace *trace)
 	uint64_t start_ns = clock_now_ns();
 
 	batch_write(trace, false);
+	flames_close(trace, start_ns - trace->options.flush_ns);
 	pauses_write(trace, false);
 	tell_own_work(trace, start_ns);
 	output_commit(trace, false);

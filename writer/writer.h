@@ -34,6 +34,7 @@ struct writer_options {
 	uint32_t keep;          /* GPUTRACE_KEEP: rotated files that stay */
 	enum name_style names;
 	bool mask_argv;
+	uint64_t sample_ns;     /* between two samples of a running thread */
 	const char *kernels;    /* GPUTRACE_KERNELS: globs, NULL: all */
 	uint64_t memory;        /* bytes the writer's own tables may take */
 	uint64_t recorder_ns;   /* GPUTRACE_RECORDER: keep so much, in memory;

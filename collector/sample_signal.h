@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_COLLECTOR_SAMPLE_SIGNAL_H
+#define GPUTRACE_COLLECTOR_SAMPLE_SIGNAL_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "collector/ring.h"
+
+/*
+ * The signal of the sampler and its handler, and a thread's timer.
+ */
+struct sample_slot {
+	struct ring *ring;              /* the thread's handler writes */
+	_Atomic uint32_t tid;           /* 0: nobody's */
+	int timer;                      /* the system's number */
+};
+
+/* Takes a signal that the program has left alone.  0, or -errno after one
+ * line.  Context: attach, once. */
+int sample_signal_take(void);
+int sample_signal(void);
+
+/* False: the program has put a handler of its own there, which stays. */
+bool sample_signal_is_ours(void);
+
+/* Gives the thread a timer.  0; -ESRCH: it is gone; -EAGAIN: no more timers.
+ * Context: our own thread. */
+int sample_slot_start(struct sample_slot *slot, uint32_t tid, uint32_t hz);
+void sample_slot_stop(struct sample_slot *slot);
+
+/* In the child of a fork, which has no timers: as before we came. */
+void sample_signal_forget(void);
+
+#endif

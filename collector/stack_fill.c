@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/stack_fill.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "collector/python.h"
+
+/* Until the file that reads Python's frames is there. */
+__attribute__((weak)) int python_prepare(void)
+{
+	return -ENOENT;
+}
+
+__attribute__((weak)) int python_walk_calls(char *text, size_t size,
+					    uint64_t *ends)
+{
+	(void)text;
+	(void)size;
+	*ends = 0;
+	return 0;
+}
+
+__attribute__((weak)) bool python_is_eval_frame(uintptr_t pc)
+{
+	(void)pc;
+	return false;
+}
+
+static void fill_pcs(struct stack_record *record, struct unwind_frame *frame)
+{
+	uint32_t nr, i;
+
+	_Static_assert(sizeof(uintptr_t) == sizeof record->pcs[0],
+		       "addresses are 64 bits");
+	nr = unwind(frame, (uintptr_t *)record->pcs, STACK_PCS_MAX);
+	for (i = 0; i < nr; i++)
+		if (python_is_eval_frame(record->pcs[i]))
+			record->pcs[i] |= STACK_EVAL;
+	record->nr_pcs = nr;
+}
+
+uint32_t stack_fill(struct stack_record *record, struct unwind_frame *frame)
+{
+	char *text;
+	uint32_t len = 0;
+
+	fill_pcs(record, frame);
+	text = (char *)(record->pcs + record->nr_pcs);
+	record->ends = 0;
+	/* Also where no frame is the interpreter's: it may be out of reach. */
+	if (python_walk_calls(text, RECORD_TEXT_MAX, &record->ends) > 0)
+		len = (uint32_t)strnlen(text, RECORD_TEXT_MAX);
+	record->head.kind = RECORD_STACK;
+	record->head.len = len;
+	record->head.size = (uint16_t)(sizeof(*record) + record->nr_pcs * 8 +
+				       ((len + 7) & ~7u));
+	return record->head.size;
+}

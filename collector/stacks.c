@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "collector/stacks.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "collector/clock.h"
+#include "collector/cupti_calls.h"
+#include "collector/log.h"
+#include "collector/loss.h"
+#include "collector/modules.h"
+#include "collector/open_ranges.h"
+#include "collector/peek.h"
+#include "collector/python.h"
+#include "collector/stack_sampler.h"
+#include "collector/stack_fill.h"
+#include "collector/thread.h"
+
+static atomic_bool is_on;
+static bool sees_calls;
+
+static void put(struct thread *thread, enum stack_of of, uint32_t correlation,
+		struct unwind_frame *frame)
+{
+	struct ring *ring = thread_ring(thread);
+	struct stack_record *record = ring_reserve(ring, STACK_RECORD_MAX);
+	uint32_t size;
+
+	if (!record)
+		return;
+	size = stack_fill(record, frame);
+	record->head.t_ns = clock_now_ns();
+	record->tid = thread_tid(thread);
+	record->correlation = correlation;
+	record->of = of;
+	ring_shorten(ring, STACK_RECORD_MAX - size);
+	ring_commit(ring);
+}
+
+/* The open ranges' turn says that a thread is in its ring (source.c). */
+static void take(enum stack_of of, uint32_t correlation,
+		 struct unwind_frame *frame)
+{
+	struct thread *thread = thread_self();
+
+	if (!thread)
+		return;
+	if (!open_ranges_enter(thread_ranges(thread))) {
+		loss_add(LOSS_RING_FULL, 1);
+		return;
+	}
+	put(thread, of, correlation, frame);
+	open_ranges_leave(thread_ranges(thread));
+}
+
+static void long_call(uint32_t correlation)
+{
+	struct unwind_frame frame;
+
+	if (!atomic_load_explicit(&is_on, memory_order_relaxed))
+		return;
+	unwind_here(&frame);
+	take(STACK_OF_CALL, correlation, &frame);
+}
+
+void stack_of_call(void)
+{
+	struct unwind_frame frame;
+
+	if (!atomic_load_explicit(&is_on, memory_order_relaxed))
+		return;
+	unwind_here(&frame);
+	take(STACK_OF_NEXT, 0, &frame);
+}
+
+/* ---- The source ---- */
+
+static int arm(const struct source_options *options)
+{
+	int error = peek_works() ? modules_refresh() : -ENOSYS;
+
+	if (error) {
+		log_line(LOG_WARN, "no call stacks: %s", error == -ENOSYS ?
+			 "this system does not tell which memory is there" :
+			 "/proc/self/maps cannot be read");
+		return error;
+	}
+	(void)python_prepare();
+	/* Without it there are samples still, and that was said. */
+	sees_calls = !cupti_calls_prepare(options->stack_min_ns, long_call);
+	return stack_sampler_prepare(options->sample_hz);
+}
+
+static void open_window(void)
+{
+	atomic_store(&is_on, true);
+	stack_sampler_start();
+	if (sees_calls)
+		cupti_calls_enable(true);
+}
+
+static void close_window(void)
+{
+	atomic_store(&is_on, false);
+	stack_sampler_stop();
+	if (sees_calls)
+		cupti_calls_enable(false);
+}
+
+static void forget(void)
+{
+	atomic_store(&is_on, false);
+	sees_calls = false;
+	stack_sampler_forget();
+	modules_forget();
+}
+
+const struct source stacks_source = {
+	.name = "stacks", .arm = arm, .open = open_window,
+	.close = close_window, .forget = forget,
+};

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+#ifndef GPUTRACE_WRITER_FRAMES_H
+#define GPUTRACE_WRITER_FRAMES_H
+
+#include <stdint.h>
+
+#include "writer/elf_symbols.h"
+
+/*
+ * From a code address to what people call it:
+ *
+ *   inner (decode)              a function, the file it is in
+ *   libx.so+0x12f0 (id 3fa2..)  no symbol: the file's address and build id
+ *   [JIT] matmul_kernel         perf-PID.map
+ *
+ * Each address is looked up once; addresses, names and functions are bounded,
+ * and begin anew when they are full.
+ * Context: writer thread.
+ */
+enum frame_kind {
+	FRAME_PROGRAM,          /* of the program */
+	FRAME_SYSTEM,           /* of what many programs stand on */
+	FRAME_OURS,             /* ours, or CUPTI's */
+};
+
+struct frame {
+	uint64_t pc;
+	const char *text;
+	enum frame_kind kind;
+	uint32_t file;          /* frames of one file have one number; 0: JIT */
+};
+
+struct frames;
+struct frames *frames_create(uint32_t pid);
+void frames_destroy(struct frames *frames);
+
+/* Never NULL; good until frames_make_room(). */
+const struct frame *frames_get(struct frames *frames, uint64_t pc);
+
+/* Forgets all if `nr` more do not fit. */
+void frames_make_room(struct frames *frames, uint32_t nr);
+
+#endif
