@@ -137,6 +137,7 @@ static bool step_signal(struct walk *walk)
 		if (!peek_word(&walk->peek, at + i * sizeof *to, to + i))
 			return false;
 	unwind_interrupted(frame, &context);
+	walk->first_sp = frame->sp;     /* it may be another stack */
 	return frame->pc;
 }
 
