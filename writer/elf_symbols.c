@@ -10,7 +10,7 @@
 
 #include "writer/bytes.h"
 
-enum { SECTIONS_MAX = 4096, CHUNK = 1024 };
+enum { SECTIONS_MAX = 4096, CHUNK = 1024, SIZELESS_MAX = 16 << 10 };
 
 static int open_file(const char *path)
 {
@@ -149,12 +149,11 @@ void elf_symbols_fini(struct elf_symbols *symbols)
 	memset(symbols, 0, sizeof(*symbols));
 }
 
-/* One that has no size (assembler) reaches to the next. */
+/* One that has no size (assembler) reaches to the next, if that is near. */
 static bool holds(const Elf64_Sym *symbol, uint64_t address)
 {
-	return address >= symbol->st_value &&
-		(!symbol->st_size ||
-		 address - symbol->st_value < symbol->st_size);
+	return address - symbol->st_value < (symbol->st_size ?
+					     symbol->st_size : SIZELESS_MAX);
 }
 
 static bool read_name(const struct elf_symbols *symbols, int fd,

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stacks from their records to the file: the arguments of a call, Python's
+ * frames in their place, samples as nested slices, symbols of ELF files, and
+ * perf-PID.map.  The answers were worked out on paper.
+ */
+#include <link.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "collector/loss.h"
+#include "collector/modules.h"
+#include "collector/stack_fill.h"
+#include "test/check.h"
+#include "test/unit/scene.h"
+#include "writer/elf_symbols.h"
+#include "writer/output.h"
+#include "writer/perf_map.h"
+#include "writer/trace.h"
+
+#define NOWHERE UINT64_C(0x10)  /* no module's */
+enum { PERIOD = 10000 };
+
+static struct trace *trace;
+static uint32_t self;
+
+__attribute__((noinline, noclone)) int named_function(int n)
+{
+	return n + 1;
+}
+
+static void begin(void)
+{
+	static const struct writer_options options = {
+		.out = "/dev/null", .memory = 16 << 20, .world_size = 1,
+		.sample_ns = PERIOD,
+	};
+
+	trace = calloc(1, sizeof *trace);
+	CHECK_EQ(trace_init(trace, &options), 0);
+	self = (uint32_t)syscall(SYS_gettid);
+	CHECK_EQ(modules_refresh(), 0);
+	scene_device();
+}
+
+static void stack(enum stack_of of, uint32_t tid, uint32_t correlation,
+		  uint64_t t_ns, const uint64_t *pcs, uint32_t nr,
+		  const char *python, uint64_t ends)
+{
+	uint32_t len = (uint32_t)strlen(python);
+	uint32_t size = (uint32_t)sizeof(struct stack_record) + nr * 8 +
+		((len + 7) & ~7u);
+	struct stack_record *record;
+
+	record = ring_reserve(thread_ring(thread_self()), size);
+	memset(record, 0, size);
+	record->head = (struct record){ .kind = RECORD_STACK,
+		.size = (uint16_t)size, .len = len,
+		.t_ns = scene.t_ns + t_ns };
+	record->of = of;
+	record->tid = tid;
+	record->correlation = correlation;
+	record->ends = ends;
+	record->nr_pcs = nr;
+	if (nr)
+		memcpy(record->pcs, pcs, nr * 8);
+	memcpy(record->pcs + nr, python, len);
+	ring_commit(thread_ring(thread_self()));
+}
+
+static void step(void)
+{
+	scene_flush();
+	batch_take(trace);
+	drain_rings(trace);
+	batch_write(trace, true);
+}
+
+/* The n-th line that holds `text`, or "". */
+static const char *event(const char *text, int n)
+{
+	static char line[8192];
+	const char *at, *end;
+
+	bytes_add(&trace->out, "", 1);
+	trace->out.len--;
+	at = strstr(trace->out.data, text);
+	while (at && n--)
+		at = strstr(at + 1, text);
+	line[0] = 0;
+	if (!at)
+		return line;
+	while (at > trace->out.data && at[-1] != '\n')
+		at--;
+	end = strchr(at, '\n');
+	snprintf(line, sizeof line, "%.*s", end ? (int)(end - at) :
+		 (int)strlen(at), at);
+	return line;
+}
+
+static bool has_nth(const char *of, int n, const char *part)
+{
+	bool is_there = strstr(event(of, n), part) != NULL;
+
+	if (!is_there)
+		fprintf(stderr, "%s: no %s in %s\n", of, part, event(of, n));
+	return is_there;
+}
+
+static bool has(const char *of, const char *part)
+{
+	return has_nth(of, 0, part);
+}
+
+/* Two calls of the interpreter's loop: the inner one runs b and c, the outer
+ * one a.  What of the interpreter's file lies outside the innermost loop is
+ * left out: all of these are this program's. */
+static void test_call(void)
+{
+	const uint64_t inside = (uintptr_t)named_function;
+	const uint64_t pcs[] = { inside, inside | STACK_EVAL, inside,
+				 (inside + 1) | STACK_EVAL, inside, NOWHERE };
+
+	stack(STACK_OF_CALL, self, 51, 500, pcs, 6,
+	      "m.py:30 c\nm.py:20 b\nm.py:10 a\n", 6);
+	scene_launch(self, 51, 400, 600);
+	scene_launch(self, 52, 700, 800);
+	step();
+	CHECK(has("\"correlation\":51", "\"line\":\"m.py:30 c\",\"stack\":\""
+		  "named_function (stacks_test)\\nm.py:30 c\\nm.py:20 b\\n"
+		  "m.py:10 a\\n0x10\\n\""));
+	CHECK(!strstr(event("\"correlation\":52", 0), "stack"));
+}
+
+/* Without an interpreter the program's innermost function is the line. */
+static void test_native(void)
+{
+	const uint64_t pcs[] = { NOWHERE, (uintptr_t)named_function };
+	char many[4000] = "";
+	size_t i, at = 0;
+
+	stack(STACK_OF_CALL, self, 53, 900, pcs, 2, "", 0);
+	stack(STACK_OF_CALL, self, 54, 900, pcs, 1, "", 0);
+	for (i = 0; i < 60; i++)
+		at += (size_t)snprintf(many + at, sizeof many - at, "long_name_"
+				       "of_a_file_of_python.py:%zu function\n",
+				       i + 1000);
+	stack(STACK_OF_CALL, self, 55, 900, NULL, 0, many, 0);
+	scene_launch(self, 53, 1000, 1100);
+	scene_launch(self, 54, 1200, 1300);
+	scene_launch(self, 55, 1400, 1500);
+	step();
+	CHECK(has("\"correlation\":53", "\"line\":\"named_function "
+		  "(stacks_test)\",\"stack\":\"0x10\\nnamed_function"));
+	CHECK(has("\"correlation\":54", "54,\"stack\":\"0x10\\n\""));
+	/* 47 bytes a line, 43 whole lines up to 2048. */
+	CHECK(has("\"correlation\":55", "py:1042 function\\n\"}"));
+}
+
+/*
+ * Samples each PERIOD, and a pause:
+ *
+ *      t    10    20    30    40            100
+ *      a  |-----------------------|      |-----|
+ *      b    |-----------|
+ *      c                |---------|
+ */
+static void test_samples(void)
+{
+	stack(STACK_SAMPLE, 77, 0, 110000, NULL, 0, "m.py:2 b\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 0, 120000, NULL, 0, "m.py:3 b\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 0, 130000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 0, 140000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 0, 200000, NULL, 0, "m.py:1 a\n", 0);
+	step();
+	/* The last is open still. */
+	CHECK(!*event("\"name\":\"a (m.py)\"", 1));
+	flames_close(trace, UINT64_MAX);
+	CHECK(has("\"name\":\"a (m.py)\"", "\"dur\":40.000"));
+	CHECK(has("\"name\":\"a (m.py)\"", "\"args\":{\"thread\":77,"
+		  "\"measured\":\"sampled\",\"samples\":4}"));
+	CHECK(has("\"name\":\"b (m.py)\"", "\"dur\":20.000"));
+	CHECK(has("\"name\":\"b (m.py)\"", "\"samples\":2"));
+	CHECK(has("\"name\":\"c (m.py)\"", "\"dur\":20.000"));
+	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"dur\":10.000"));
+	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"samples\":1"));
+	CHECK(!*event("\"name\":\"b (m.py)\"", 1));
+	/* A row of its own. */
+	CHECK(has("\"name\":\"b (m.py)\"", "\"tid\":50000"));
+}
+
+/* More distinct stacks than are kept: all begin anew, a call that waited is
+ * counted. */
+static void test_bound(void)
+{
+	uint64_t lost = loss_get(LOSS_TABLE_FULL);
+	char text[64];
+
+	for (int i = 0; i < STACKS_MAX; i++) {
+		snprintf(text, sizeof text, "x.py:%d x\n", i);
+		stack(STACK_OF_CALL, self, 70000, 2000, NULL, 0, text, 0);
+		if (i % 100 == 0)
+			drain_rings(trace);
+	}
+	drain_rings(trace);
+	CHECK_EQ(loss_get(LOSS_TABLE_FULL), lost + 1);
+	CHECK_EQ(loss_get(LOSS_RING_FULL), 0);
+}
+
+/* ---- Names ---- */
+
+static int take_bias(struct dl_phdr_info *module, size_t size, void *bias)
+{
+	(void)size;
+	*(uintptr_t *)bias = module->dlpi_addr;
+	return 1;                       /* the first is the program */
+}
+
+static void test_symbols(void)
+{
+	struct elf_symbols symbols;
+	uintptr_t bias = 0;
+	char name[64], self_path[256] = "";
+
+	CHECK(readlink("/proc/self/exe", self_path, sizeof self_path - 1) > 0);
+	dl_iterate_phdr(take_bias, &bias);
+	CHECK_EQ(elf_symbols_init(&symbols, self_path, 1 << 20), 0);
+	CHECK(elf_symbols_find(&symbols, (uintptr_t)named_function - bias, name,
+			       sizeof name) && !strcmp(name, "named_function"));
+	CHECK(elf_symbols_find(&symbols, (uintptr_t)named_function + 2 - bias,
+			       name, sizeof name) &&
+	      !strcmp(name, "named_function"));
+	/* A local one. */
+	CHECK(elf_symbols_find(&symbols, (uintptr_t)test_symbols - bias, name,
+			       sizeof name) && !strcmp(name, "test_symbols"));
+	CHECK(!elf_symbols_find(&symbols, 1, name, sizeof name));
+	CHECK(!elf_symbols_find(&symbols, UINT64_MAX, name, sizeof name));
+	CHECK(!elf_symbols_find(&symbols, (uintptr_t)test_symbols - bias, name,
+				5));
+	elf_symbols_fini(&symbols);
+	CHECK_EQ(elf_symbols_init(&symbols, self_path, 3), -28);
+	elf_symbols_fini(&symbols);
+	CHECK(elf_symbols_init(&symbols, "/etc/passwd", 1 << 20) < 0);
+	elf_symbols_fini(&symbols);
+	CHECK(elf_symbols_init(&symbols, "[vdso]", 1 << 20) < 0);
+	elf_symbols_fini(&symbols);
+}
+
+static void test_perf_map(void)
+{
+	uint32_t pid = (uint32_t)getpid();
+	char path[64], name[32] = "";
+	FILE *file;
+
+	snprintf(path, sizeof path, "/tmp/perf-%u.map", pid);
+	CHECK(!perf_map_find(pid, 0x2000, name, sizeof name));
+	file = fopen(path, "w");
+	fputs("1000 100 old name\n2000 10 one\nnonsense\n2000\n1000 100 new "
+	      "name\n3000 10 \n", file);
+	fclose(file);
+	CHECK(perf_map_find(pid, 0x10ff, name, sizeof name) &&
+	      !strcmp(name, "new name"));
+	CHECK(perf_map_find(pid, 0x2000, name, sizeof name) &&
+	      !strcmp(name, "one"));
+	CHECK(!perf_map_find(pid, 0x2010, name, sizeof name));
+	CHECK(!perf_map_find(pid, 0x3000, name, sizeof name));
+	unlink(path);
+}
+
+int main(void)
+{
+	scene_begin();
+	begin();
+	test_call();
+	test_native();
+	test_samples();
+	test_bound();
+	test_symbols();
+	test_perf_map();
+	trace_fini(trace);
+	free(trace);
+	return check_result();
+}
