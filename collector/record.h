@@ -192,7 +192,8 @@ struct slice_record {
 enum stack_of {
 	STACK_OF_CALL,          /* of the CUDA call `correlation` */
 	STACK_OF_NEXT,          /* of the slice that its ring tells next */
-	STACK_SAMPLE,           /* the thread was running */
+	STACK_SAMPLE,           /* the thread was running; `correlation`:
+				 * how many periods it stands for */
 };
 
 struct stack_record {

@@ -27,7 +27,9 @@
 
 static int number;              /* of the signal; 0: none */
 
-static void write_sample(struct sample_slot *slot, const ucontext_t *context)
+/* Periods that were over before the signal came are told with it. */
+static void write_sample(struct sample_slot *slot, const ucontext_t *context,
+			 uint32_t nr_periods)
 {
 	struct unwind_frame frame;
 	struct stack_record *record = ring_reserve(slot->ring,
@@ -40,7 +42,7 @@ static void write_sample(struct sample_slot *slot, const ucontext_t *context)
 	size = stack_fill(record, &frame);
 	record->head.t_ns = clock_now_ns();
 	record->tid = atomic_load_explicit(&slot->tid, memory_order_relaxed);
-	record->correlation = 0;
+	record->correlation = nr_periods;
 	record->of = STACK_SAMPLE;
 	ring_shorten(slot->ring, STACK_RECORD_MAX - size);
 	ring_commit(slot->ring);
@@ -80,7 +82,7 @@ static void on_signal(int signal_number, siginfo_t *why, void *context)
 	else if (window_is_open(window_epoch()) && has_room(context) &&
 		 atomic_load_explicit(&slot->tid, memory_order_acquire) ==
 		 (uint32_t)syscall(SYS_gettid))
-		write_sample(slot, context);
+		write_sample(slot, context, 1 + (uint32_t)why->si_overrun);
 	errno = saved;
 }
 

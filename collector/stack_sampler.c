@@ -28,63 +28,87 @@ enum { SLOTS_MAX = 1024, SLOT_RING = 16 << 10 };
 #define LOOK_NS 100000000u
 #define RENEW_NS UINT64_C(1000000000)
 
+/* Between two looks at one thread's mask. */
+enum { LOOKS_BETWEEN = 10 };
+
 static struct slot {
 	struct sample_slot sample;      /* what the handler sees */
+	uint32_t tid;                   /* 0: unused */
 	uint32_t look;                  /* in which the thread was seen */
-	bool is_used;
+	bool has_timer;
 } slots[SLOTS_MAX];
 static _Atomic uint32_t nr_slots;
 static _Atomic uint32_t wake, is_wanted;
 static uint32_t nr_looks, sample_hz;
 static bool is_crowded;                 /* that was said */
 
-static void remove_thread(struct slot *slot)
+static void stop_timer(struct slot *slot)
 {
-	sample_slot_stop(&slot->sample);
-	slot->is_used = false;
+	if (slot->has_timer)
+		sample_slot_stop(&slot->sample);
+	slot->has_timer = false;
 }
 
 static void remove_all(void)
 {
-	for (uint32_t i = 0; i < nr_slots; i++)
-		if (slots[i].is_used)
-			remove_thread(&slots[i]);
+	for (uint32_t i = 0; i < nr_slots; i++) {
+		stop_timer(&slots[i]);
+		slots[i].tid = 0;
+	}
 }
 
-/* Ours are named so (own_thread.h), and have all signals blocked. */
-static bool is_ours(uint32_t tid)
+/* The number in base 16 behind `name` in the text, or 0. */
+static uint64_t field_of(const char *text, const char *name)
 {
-	char path[64], comm[16] = "";
+	const char *at = strstr(text, name);
+
+	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
+}
+
+/* A thread that blocks the signal may wait for it with sigwait(), and would
+ * get ours for its own.  Our own threads block all; they are named so
+ * (own_thread.h).  One that is gone is like these. */
+static bool may_be_sampled(uint32_t tid)
+{
+	char path[64], text[2048];
+	ssize_t len;
 	int fd;
 
-	snprintf(path, sizeof path, "/proc/self/task/%u/comm", tid);
+	snprintf(path, sizeof path, "/proc/self/task/%u/status", tid);
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
-		return true;            /* gone */
-	if (read(fd, comm, sizeof comm - 1) < 0)
-		comm[0] = 0;
+		return false;
+	len = read(fd, text, sizeof text - 1);
 	close(fd);
-	return !strncmp(comm, "gputrace-", 9);
+	text[len > 0 ? len : 0] = 0;
+	return len > 0 && strncmp(text, "Name:\tgputrace-", 15) &&
+		!(field_of(text, "SigBlk:") >> (sample_signal() - 1) & 1);
 }
 
 static struct slot *find(uint32_t tid)
 {
 	for (uint32_t i = 0; i < nr_slots; i++)
-		if (slots[i].is_used && slots[i].sample.tid == tid)
+		if (slots[i].tid == tid)
 			return &slots[i];
 	return NULL;
 }
 
+static void say_crowded(const char *why)
+{
+	if (!is_crowded)
+		log_queue(LOG_WARN, "stacks: not all threads are sampled: %s",
+			  why);
+	is_crowded = true;
+}
+
 static struct slot *unused(void)
 {
-	struct slot *slot;
+	struct slot *slot = find(0);
 	uint32_t nr = nr_slots;
 
-	for (slot = slots; slot < slots + nr; slot++)
-		if (!slot->is_used)
-			return slot;
-	if (nr == SLOTS_MAX)
-		return NULL;
+	if (slot || nr == SLOTS_MAX)
+		return slot;
+	slot = &slots[nr];
 	slot->sample.ring = ring_create(SLOT_RING);
 	if (!slot->sample.ring)
 		return NULL;
@@ -93,34 +117,40 @@ static struct slot *unused(void)
 	return slot;
 }
 
-static void add_thread(uint32_t tid)
+/* Gives it a timer, or takes it away; a thread changes its mind seldom. */
+static void decide(struct slot *slot)
 {
-	struct slot *slot = unused();
-	int error = slot ? sample_slot_start(&slot->sample, tid, sample_hz) :
-		-EAGAIN;
+	bool may = may_be_sampled(slot->tid);
+	int error;
 
-	if (!error) {
-		slot->is_used = true;
-		slot->look = nr_looks;
-	} else if (error != -ESRCH && !is_crowded) {
-		is_crowded = true;
-		log_queue(LOG_WARN, "stacks: not all threads are sampled: %s",
-			  slot ? "the system gives no more timers "
-			  "(ulimit -i)" : "there are more than 1024");
-	}
+	if (!may)
+		stop_timer(slot);
+	if (!may || slot->has_timer)
+		return;
+	error = sample_slot_start(&slot->sample, slot->tid, sample_hz);
+	slot->has_timer = !error;
+	if (error == -EAGAIN)
+		say_crowded("the system gives no more timers (ulimit -i)");
 }
 
 static void look_at(uint32_t tid)
 {
 	struct slot *slot = find(tid);
+	bool is_new = !slot;
 
-	if (slot)
-		slot->look = nr_looks;
-	else if (!is_ours(tid))
-		add_thread(tid);
+	if (is_new)
+		slot = unused();
+	if (!slot) {
+		say_crowded("there are more than 1024");
+		return;
+	}
+	slot->tid = tid;
+	slot->look = nr_looks;
+	if (is_new || (nr_looks + tid) % LOOKS_BETWEEN == 0)
+		decide(slot);
 }
 
-/* All threads there are get a timer; those that are gone lose it. */
+/* All threads there are; those that are gone leave their slots. */
 static void look_for_threads(void)
 {
 	DIR *folder = opendir("/proc/self/task");
@@ -134,8 +164,10 @@ static void look_for_threads(void)
 			look_at((uint32_t)strtoul(entry->d_name, NULL, 10));
 	closedir(folder);
 	for (uint32_t i = 0; i < nr_slots; i++)
-		if (slots[i].is_used && slots[i].look != nr_looks)
-			remove_thread(&slots[i]);
+		if (slots[i].tid && slots[i].look != nr_looks) {
+			stop_timer(&slots[i]);
+			slots[i].tid = 0;
+		}
 }
 
 static void renew_modules(uint64_t *renewed_ns)

@@ -15,8 +15,8 @@
  *   forward   |<----------->|           |<--->|
  *   launch          |<----->|<-- no: another function there
  *
- * A sample stands for the time since the one before, but for no more than two
- * of the thread's periods: beyond that it was off the CPU.
+ * A sample stands for the time since the one before, but for no more than a
+ * period beyond those it was told with: then the thread was off the CPU.
  */
 enum {
 	NR_THREADS = 1024,              /* by tid; two may share a place */
@@ -164,7 +164,8 @@ static bool is_same(const struct level *level, const char *name, uint32_t len)
 }
 
 static void add_levels(struct trace *trace, struct flame *flame,
-		       const struct stack *stack, uint64_t from_ns)
+		       const struct stack *stack, uint64_t from_ns,
+		       uint32_t nr_periods)
 {
 	struct line lines[DEPTH_MAX];
 	char name[NAME_MAX_LEN];
@@ -175,12 +176,12 @@ static void add_levels(struct trace *trace, struct flame *flame,
 		level = &flame->levels[i];
 		len = name_of(lines[i].text, lines[i].len, name);
 		if (i < flame->depth && is_same(level, name, len)) {
-			level->nr_samples++;
+			level->nr_samples += nr_periods;
 			continue;
 		}
 		close_to(trace, flame, i);
-		*level = (struct level){ .start_ns = from_ns, .nr_samples = 1,
-					 .len = len };
+		*level = (struct level){ .start_ns = from_ns, .len = len,
+					 .nr_samples = nr_periods };
 		memcpy(level->name, name, len);
 		flame->depth = i + 1;
 	}
@@ -203,7 +204,8 @@ static struct flame *flame_of(struct trace *trace, struct flames *flames,
 }
 
 void flames_add(struct trace *trace, struct flames *flames,
-		const struct stack *stack, uint32_t tid, uint64_t t_ns)
+		const struct stack *stack, uint32_t tid, uint64_t t_ns,
+		uint32_t nr_periods)
 {
 	uint64_t period_ns = trace->options.sample_ns, from_ns;
 	struct flame *flame = flame_of(trace, flames, tid);
@@ -211,13 +213,14 @@ void flames_add(struct trace *trace, struct flames *flames,
 
 	if (!flame || t_ns <= flame->last_ns)
 		return;
-	from_ns = t_ns - period_ns;
+	from_ns = t_ns - period_ns * nr_periods;
 	if (window && from_ns < window->open_ns)
 		from_ns = window->open_ns;
-	if (flame->depth && t_ns - flame->last_ns > 2 * period_ns)
+	if (flame->depth && t_ns - flame->last_ns >
+	    period_ns * (nr_periods + 1))
 		close_to(trace, flame, 0);
 	if (flame->last_ns > from_ns || flame->depth)
 		from_ns = flame->last_ns;
-	add_levels(trace, flame, stack, from_ns);
+	add_levels(trace, flame, stack, from_ns, nr_periods);
 	flame->last_ns = t_ns;
 }

@@ -272,7 +272,7 @@ void stacks_take(struct trace *trace, const struct stack_record *record)
 	}
 	if (record->of == STACK_SAMPLE) {
 		flames_add(trace, stacks->flames, stack, record->tid,
-			   record->head.t_ns);
+			   record->head.t_ns, record->correlation);
 		return;
 	}
 	waiting = record->of == STACK_OF_NEXT ?

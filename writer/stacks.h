@@ -55,7 +55,8 @@ struct flames *flames_create(void);
 void flames_destroy(struct flames *flames);
 
 void flames_add(struct trace *trace, struct flames *flames,
-		const struct stack *stack, uint32_t tid, uint64_t t_ns);
+		const struct stack *stack, uint32_t tid, uint64_t t_ns,
+		uint32_t nr_periods);
 
 /* Writes what is open and began by then: at the end of a window, and every
  * second, so that a long slice does not wait for its end. */

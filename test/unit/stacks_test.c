@@ -159,7 +159,7 @@ static void test_native(void)
 }
 
 /*
- * Samples each PERIOD, and a pause:
+ * Samples each PERIOD, a pause, and one that stands for three periods:
  *
  *      t    10    20    30    40            100
  *      a  |-----------------------|      |-----|
@@ -168,11 +168,11 @@ static void test_native(void)
  */
 static void test_samples(void)
 {
-	stack(STACK_SAMPLE, 77, 0, 110000, NULL, 0, "m.py:2 b\nm.py:1 a\n", 0);
-	stack(STACK_SAMPLE, 77, 0, 120000, NULL, 0, "m.py:3 b\nm.py:1 a\n", 0);
-	stack(STACK_SAMPLE, 77, 0, 130000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
-	stack(STACK_SAMPLE, 77, 0, 140000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
-	stack(STACK_SAMPLE, 77, 0, 200000, NULL, 0, "m.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 1, 110000, NULL, 0, "m.py:2 b\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 1, 120000, NULL, 0, "m.py:3 b\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 1, 130000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 1, 140000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
+	stack(STACK_SAMPLE, 77, 3, 200000, NULL, 0, "m.py:1 a\n", 0);
 	step();
 	/* The last is open still. */
 	CHECK(!*event("\"name\":\"a (m.py)\"", 1));
@@ -183,8 +183,8 @@ static void test_samples(void)
 	CHECK(has("\"name\":\"b (m.py)\"", "\"dur\":20.000"));
 	CHECK(has("\"name\":\"b (m.py)\"", "\"samples\":2"));
 	CHECK(has("\"name\":\"c (m.py)\"", "\"dur\":20.000"));
-	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"dur\":10.000"));
-	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"samples\":1"));
+	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"dur\":30.000"));
+	CHECK(has_nth("\"name\":\"a (m.py)\"", 1, "\"samples\":3"));
 	CHECK(!*event("\"name\":\"b (m.py)\"", 1));
 	/* A row of its own. */
 	CHECK(has("\"name\":\"b (m.py)\"", "\"tid\":50000"));
