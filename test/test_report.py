@@ -470,6 +470,56 @@ def test_memory(gputrace, tmp_path, window):
         == want and len(got) == 6
 
 
+def flame(tid, stacks):
+    """Slices of one thread's samples, 10 us apart: those of equal frames in
+    the same place are one, inner ones come first."""
+    events, open_frames = [], []
+
+    def close(depth, now):
+        while len(open_frames) > depth:
+            name, since, nr = open_frames.pop()
+            events.append(slice_of("sample", name, since, now - since, tid,
+                                   thread=7, samples=nr))
+
+    for i, stack in enumerate([*stacks, []]):
+        same = 0
+        while same < min(len(stack), len(open_frames)) and \
+                stack[same] == open_frames[same][0]:
+            open_frames[same][2] += 1
+            same += 1
+        close(same, 10 * i)
+        open_frames += [[name, 10 * i, 1] for name in stack[same:]]
+    return events
+
+
+def test_sampled_stacks(gputrace, tmp_path):
+    """From the stacks themselves; a function that calls itself is there
+    once."""
+    rng = random.Random(11)
+    events, own, whole = [], collections.Counter(), collections.Counter()
+    paths = collections.Counter()
+    for tid in (5000001, 5000002):
+        stacks = [[rng.choice("ab"), *rng.choices("abcd", k=rng.randrange(4))]
+                  for _ in range(300)]
+        events += flame(tid, stacks)
+        events.append({"ph": "M", "name": "thread_name", "pid": 1, "tid": tid,
+                       "args": {"name": "t;%d" % tid}})
+        for stack in stacks:
+            own[stack[-1]] += 1
+            whole.update(set(stack))
+            paths[";".join(["t:%d" % tid, *stack])] += 1
+    path = write(tmp_path / "t.json", events)
+    rows = report(gputrace, path)["stacks"]
+    assert {r["name"]: (r["self_samples"], r["total_samples"])
+            for r in rows} == {name: (own[name], whole[name])
+                               for name in whole}
+    for r in rows:
+        assert abs(r["share"] - own[r["name"]] / 600) < 1e-5
+    done = gputrace("report", "--format", "collapsed", path)
+    assert done.out.splitlines() == sorted(
+        "%s %d" % pair for pair in paths.items())
+
+
 @pytest.mark.skipif(bool(SANITIZED), reason="its shadow is beyond any bound")
 def test_more_than_fits_in_memory(gputrace, tmp_path):
     """Arrays beyond the bound lie in files: 25 MB of them in a process that

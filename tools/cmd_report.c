@@ -13,11 +13,12 @@ enum { OPT_FORMAT, OPT_TABLE, OPT_SORT, OPT_TOP, OPT_FILTER, OPT_BY,
 	OPT_WIDE, OPT_HTML };
 
 static const struct option_spec specs[] = {
-	{ "format", 'f', "FORMAT", "table (default), csv or json" },
+	{ "format", 'f', "FORMAT", "table (default), csv or json; collapsed: sampled\n"
+		"stacks as lines for flame graphs" },
 	{ "table", 't', "LIST", "of summary, devices, kernels, kernels_grid,\n"
 		"api, launches, copies, copy_sizes, nvtx, nvtx_gpu,\n"
 		"nvtx_kernels, ops, graphs, graph_launches, osrt,\n"
-		"threads, memory, library_calls, nccl" },
+		"threads, memory, stacks, library_calls, nccl" },
 	{ "sort", 's', "COLUMN", "time (default), count, avg, median, min,\n"
 		"max, stddev or name" },
 	{ "top", 'n', "N", "only the first N rows of each table" },
@@ -72,8 +73,9 @@ static bool set_option(struct report_view *view, int option,
 	switch (option) {
 	case OPT_FORMAT:
 		n = table_format(value);
+		view->is_collapsed = !strcmp(value, "collapsed");
 		view->out.format = n < 0 ? 0 : n;
-		return n >= 0;
+		return n >= 0 || view->is_collapsed;
 	case OPT_TABLE:
 		view->tables = value;
 		view->out.bare = !strchr(value, ',');

@@ -50,6 +50,7 @@ void report_fini(struct report *r)
 		big_free(arrays[i]);
 	report_around_fini(&r->around);
 	report_library_fini(&r->library);
+	report_stacks_fini(&r->stacks);
 	intern_fini(&r->names);
 }
 
@@ -373,6 +374,8 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 		add_range(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_GPU_ANNOTATION)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
+	else if (ev->cat == CAT_SAMPLE)
+		report_stacks_add(r, ev, event_name(r, ev), start, end);
 	else if (trace_is_library(ev->cat))
 		report_library_add(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_OSRT)

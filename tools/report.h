@@ -13,6 +13,7 @@
 #include "tools/report_memory.h"
 #include "tools/report_ops.h"
 #include "tools/report_osrt.h"
+#include "tools/report_stacks.h"
 #include "tools/stats.h"
 #include "tools/trace_rules.h"
 #include "tools/vec.h"
@@ -152,6 +153,7 @@ struct report {
 	struct report_library library;
 	struct report_ops ops_of;
 	struct report_osrt osrt;
+	struct report_stacks stacks;
 	size_t nr_work, cap_work, nr_calls, cap_calls, nr_ranges, cap_ranges,
 	       nr_gpu_ranges, cap_gpu_ranges, nr_bytes, cap_bytes, nr_devices,
 	       cap_devices, nr_streams, cap_streams, nr_processes,

@@ -21,7 +21,7 @@ bool report_has_table(const char *name, size_t len)
 {
 	static const char *const others[] = {
 		"summary", "devices", "threads", "memory", "library_calls",
-		"nccl",
+		"nccl", "stacks",
 	};
 
 	for (size_t i = 0; i < report_nr_tables; i++)
@@ -270,6 +270,8 @@ int report_print(struct report_view *s, struct report *r)
 	int64_t wall = r->last_ns > r->first_ns ? r->last_ns - r->first_ns : 0;
 	int err = 0;
 
+	if (s->is_collapsed)
+		return report_print_collapsed(s, r) ? -EIO : 0;
 	table_begin(&s->out);
 	if (wants(s, "summary"))
 		err |= report_print_summary(s, r, wall);
@@ -288,5 +290,7 @@ int report_print(struct report_view *s, struct report *r)
 		err |= report_print_library(s, r, false);
 	if (wants(s, "nccl"))
 		err |= report_print_library(s, r, true);
+	if (wants(s, "stacks"))
+		err |= report_print_stacks(s, r);
 	return err ? -ENOMEM : table_end(&s->out);
 }

@@ -15,6 +15,7 @@ enum sort_by {
 struct report_view {
 	struct table_out out;
 	enum sort_by sort;
+	bool is_collapsed;      /* stacks for flame graphs, nothing else */
 	size_t top;             /* rows of a table; 0: all */
 	const char *filter;     /* glob for names; NULL: all */
 	struct report_select select;

@@ -361,4 +361,5 @@ void report_finish(struct report *r, const struct report_select *want)
 	report_graphs(r);
 	report_memory(r, want);
 	report_library(r);
+	report_stacks(r);
 }

@@ -63,7 +63,7 @@
 	X(COUNTERS, "hardware_counters") \
 	X(PROFILER_RANGE, "cuda_profiler_range") X(SPAN, "Trace") \
 	X(OSRT, "osrt") X(THREAD_STATE, "thread_state") \
-	X(CUBLAS, "cublas") X(CUDNN, "cudnn") X(NCCL, "nccl")
+	X(CUBLAS, "cublas") X(CUDNN, "cudnn") X(NCCL, "nccl") X(SAMPLE, "sample")
 
 #define TRACE_HEADER_KEYS(X) \
 	X(SCHEMA, "schemaVersion") X(DEVICES, "deviceProperties") \

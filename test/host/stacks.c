@@ -25,6 +25,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -43,7 +44,9 @@ static struct gpu gpu;
 static CUstream stream;
 static double seconds = 1;
 static int nr_threads = 200;
-static volatile unsigned long sink;
+static atomic_ulong sink;
+
+#define USE(n) atomic_fetch_add_explicit(&sink, n, memory_order_relaxed)
 
 static double cpu_now(void)
 {
@@ -65,19 +68,19 @@ NOINLINE void inner(void)
 	gpu_launch(&gpu, KERNEL_GEMM_UP, stream, KERNEL_NS);
 	CU(cuStreamSynchronize, stream);
 	TALLY("gpu", "kernels", 1);
-	sink++;
+	USE(1);
 }
 
 NOINLINE void middle(void)
 {
 	inner();
-	sink++;
+	USE(1);
 }
 
 NOINLINE void outer(void)
 {
 	middle();
-	sink++;
+	USE(1);
 }
 
 static void mode_sync(void)
@@ -92,16 +95,16 @@ NOINLINE void heavy(double for_s)
 {
 	for (double from = cpu_now(); cpu_now() - from < for_s;)
 		for (int i = 0; i < 20000; i++)
-			sink += i;
-	sink++;
+			USE(i);
+	USE(1);
 }
 
 NOINLINE void light(double for_s)
 {
 	for (double from = cpu_now(); cpu_now() - from < for_s;)
 		for (int i = 0; i < 20000; i++)
-			sink += i;
-	sink--;
+			USE(i);
+	USE(2);
 }
 
 NOINLINE void work(void)
@@ -148,14 +151,14 @@ static void mode_threads(void)
 
 /* ---- signals ---- */
 
-static volatile sig_atomic_t caught;
+static atomic_long caught;
 
 NOINLINE void on_own_signal(int number)
 {
 	(void)number;
 	caught++;
 	for (int i = 0; i < 2000; i++)
-		sink += i;
+		USE(i);
 }
 
 static void *send_signals(void *argument)
@@ -267,7 +270,7 @@ static void mode_garbage(void)
 NOINLINE void called_from_jit(void)
 {
 	heavy(seconds / 2);
-	sink++;
+	USE(1);
 }
 
 /* With a frame pointer: push rbp; mov rbp, rsp; call rdi; pop rbp; ret.

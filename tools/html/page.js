@@ -613,6 +613,7 @@ const TABLES = {
 	osrt: "Blocking calls of the C library", ops: "Operators",
 	threads: "Threads", memory: "Memory",
 	library_calls: "Library calls by shape", nccl: "Collectives",
+	stacks: "Functions by samples",
 };
 
 function other_tables(r) {
