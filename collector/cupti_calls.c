@@ -28,7 +28,7 @@ static const char *const driver_calls[] = {
 
 static uint64_t min_ns;
 static void (*on_long)(uint32_t correlation);
-static bool is_on;
+static bool is_on, is_seen;
 
 /* A driver call inside a runtime call has its correlation: the first to end,
  * the inner one, has the whole stack. */
@@ -67,14 +67,16 @@ int cupti_calls_prepare(uint64_t least_ns, void (*call)(uint32_t correlation))
 
 static void enable(bool is_runtime, uint32_t cbid)
 {
-	(void)cupti_subscriber_enable(is_runtime, cbid, is_on);
+	is_seen |= cupti_subscriber_enable(is_runtime, cbid, is_on);
 }
 
-void cupti_calls_enable(bool on)
+bool cupti_calls_enable(bool on)
 {
 	is_on = on;
+	is_seen = false;
 	api_each_named(true, runtime_calls,
 		       sizeof runtime_calls / sizeof *runtime_calls, enable);
 	api_each_named(false, driver_calls,
 		       sizeof driver_calls / sizeof *driver_calls, enable);
+	return is_seen;
 }

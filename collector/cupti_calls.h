@@ -15,7 +15,8 @@
 /* Returns 0, or -errno after one line.  Context: attach, once. */
 int cupti_calls_prepare(uint64_t min_ns, void (*on_long)(uint32_t correlation));
 
-/* Context: one at a time, not in a call of CUDA. */
-void cupti_calls_enable(bool on);
+/* False: no call can be seen: another client has taken the subscriber.
+ * Context: one at a time. */
+bool cupti_calls_enable(bool on);
 
 #endif

@@ -97,8 +97,11 @@ static void open_window(void)
 {
 	atomic_store(&is_on, true);
 	stack_sampler_start();
-	if (sees_calls)
-		cupti_calls_enable(true);
+	if (!sees_calls || cupti_calls_enable(true))
+		return;
+	sees_calls = false;
+	log_line(LOG_INFO, "no call stacks of CUDA calls from here on: "
+		 "another client has CUPTI's subscriber");
 }
 
 static void close_window(void)
@@ -106,7 +109,7 @@ static void close_window(void)
 	atomic_store(&is_on, false);
 	stack_sampler_stop();
 	if (sees_calls)
-		cupti_calls_enable(false);
+		(void)cupti_calls_enable(false);
 }
 
 static void forget(void)

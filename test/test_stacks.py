@@ -234,3 +234,16 @@ def test_python(tmp_path):
         assert lines[0].startswith(("cuStreamSynchronize", "sim_leave"))
         assert LIBRARY.name not in wait["args"]["stack"]
         assert not any("EvalFrame" in l for l in lines)
+
+
+@pytest.mark.parametrize("start", ["now", "profiler-api"])
+def test_beside_another_profiler(tmp_path, start):
+    """What a profiler in the program finds is the same with ours beside it;
+    and the subscriber serves both of our ends."""
+    args = ["--sessions", 3, "--windows"]
+    plain = run("profiler", *args, traced=False)
+    done, trace = stacks(tmp_path, *args, program="profiler",
+                         GPUTRACE_START=start, GPUTRACE_STACK_MIN="0.0000001")
+    assert done.did["profiler"] == plain.did["profiler"]
+    assert len(trace.slices("kernel")) > 0
+    assert any("stack" in call["args"] for call in trace.api())
