@@ -25,11 +25,16 @@ static void put(struct thread *thread, enum stack_of of, uint32_t correlation,
 		struct unwind_frame *frame)
 {
 	struct ring *ring = thread_ring(thread);
-	struct stack_record *record = ring_reserve(ring, STACK_RECORD_MAX);
+	struct stack_record *record = NULL;
 	uint32_t size;
 
-	if (!record)
+	/* The last half is for ranges, which are smaller and more dear. */
+	if (ring_room(ring) >= thread->ring_size / 2)
+		record = ring_reserve(ring, STACK_RECORD_MAX);
+	if (!record) {
+		loss_add(LOSS_STACKS, 1);
 		return;
+	}
 	size = stack_fill(record, frame);
 	record->head.t_ns = clock_now_ns();
 	record->tid = thread_tid(thread);

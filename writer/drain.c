@@ -363,7 +363,7 @@ static void drain_samples(struct trace *trace)
 			take(trace, 0, record);
 			ring_release(ring);
 		}
-		loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+		loss_add(LOSS_STACKS, ring_take_drops(ring));
 	}
 }
 

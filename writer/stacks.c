@@ -55,7 +55,7 @@ static void forget(struct stacks *stacks)
 			free(stack);
 		}
 	for (i = 0; i < NR_CALLS; i++)
-		loss_add(LOSS_TABLE_FULL, !!stacks->calls[i].stack);
+		loss_add(LOSS_STACKS, !!stacks->calls[i].stack);
 	memset(stacks->calls, 0, sizeof(stacks->calls));
 	memset(stacks->next, 0, sizeof(stacks->next));
 	stacks->nr = 0;
@@ -267,7 +267,7 @@ void stacks_take(struct trace *trace, const struct stack_record *record)
 		stacks = trace->stacks = stacks_create(trace->pid);
 	stack = stacks ? get(stacks, record) : NULL;
 	if (!stack) {
-		loss_add(LOSS_TABLE_FULL, 1);
+		loss_add(LOSS_STACKS, 1);
 		return;
 	}
 	if (record->of == STACK_SAMPLE) {

@@ -194,7 +194,7 @@ static void test_samples(void)
  * counted. */
 static void test_bound(void)
 {
-	uint64_t lost = loss_get(LOSS_TABLE_FULL);
+	uint64_t lost = loss_get(LOSS_STACKS);
 	char text[64];
 
 	for (int i = 0; i < STACKS_MAX; i++) {
@@ -204,7 +204,7 @@ static void test_bound(void)
 			drain_rings(trace);
 	}
 	drain_rings(trace);
-	CHECK_EQ(loss_get(LOSS_TABLE_FULL), lost + 1);
+	CHECK_EQ(loss_get(LOSS_STACKS), lost + 1);
 	CHECK_EQ(loss_get(LOSS_RING_FULL), 0);
 }
 
