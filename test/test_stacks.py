@@ -3,6 +3,8 @@
 known by its own account; and a Python program, whose lines are known."""
 import collections
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -53,6 +55,22 @@ def test_waiting_calls(tmp_path):
             "cuStreamSynchronize", "inner", "middle", "outer", "mode_sync",
             "main"]
     assert trace.losses() == {}
+
+
+def test_build_ids(tmp_path):
+    """Of each file with an address that has no name."""
+    if not shutil.which("readelf"):
+        pytest.skip("no readelf")
+    _, trace = stacks(tmp_path, "sync")
+    nameless = {line.split("+0x")[0] for call in trace.api()
+                for line in call["args"].get("stack", "").split("\n")
+                if re.fullmatch(r"\S+\+0x[0-9a-f]+", line)}
+    ids = trace.own["build_ids"]
+    assert {os.path.basename(path) for path in ids} == nameless
+    for path, found in ids.items():
+        notes = subprocess.run(["readelf", "-n", path], text=True, check=True,
+                               capture_output=True).stdout
+        assert "Build ID: " + found in notes
 
 
 def test_threshold(tmp_path):

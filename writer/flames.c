@@ -97,14 +97,6 @@ void flames_close(struct trace *trace, uint64_t began_by_ns)
 			close_to(trace, flame, 0);
 }
 
-/* A build id is for who asks the file for names, not for a slice. */
-static size_t without_id(const char *text, size_t len)
-{
-	const char *id = memmem(text, len, " (id ", 5);
-
-	return id ? (size_t)(id - text) : len;
-}
-
 /* "serve.py:123 sample" goes by "sample (serve.py)": lines change inside one
  * call.  Others as they are. */
 static uint32_t name_of(const char *text, size_t len, char *name)
@@ -119,7 +111,6 @@ static uint32_t name_of(const char *text, size_t len, char *name)
 		if (*digit < '0' || *digit > '9')
 			space = NULL;
 	if (!space || space == colon + 1) {
-		len = without_id(text, len);
 		len = len < NAME_MAX_LEN ? len : NAME_MAX_LEN;
 		memcpy(name, text, len);
 		return (uint32_t)len;

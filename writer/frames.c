@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "collector/modules.h"
-#include "writer/bytes.h"
+#include "writer/json.h"
 #include "writer/names.h"
 #include "writer/perf_map.h"
 
@@ -22,6 +21,10 @@ struct frames {
 	uint32_t nr;
 	struct frame list[NR_FRAMES];   /* by pc; text NULL: unused */
 	struct elf_symbols files[FILES_MAX];
+	struct build_id {
+		uint8_t bytes[BUILD_ID_MAX];
+		uint32_t len;           /* 0: none, or of no interest */
+	} ids[FILES_MAX];
 	uint32_t nr_files, nr_functions;
 	char symbol[SYMBOL_MAX];
 	struct bytes scratch;
@@ -126,22 +129,45 @@ static void add_symbol(struct bytes *out, const char *symbol)
 	bytes_fini(&full);
 }
 
-static void add_address(struct bytes *out, const struct module *module,
-			const char *base, uint64_t address)
+static void keep_id(struct frames *frames, const struct module *module,
+		    uint32_t file)
 {
-	char text[64];
-	uint8_t id[BUILD_ID_MAX];
-	uint32_t len = module_build_id(module, id), i;
+	struct build_id *id = file ? &frames->ids[file - 1] : NULL;
+
+	if (id && !id->len)
+		id->len = module_build_id(module, id->bytes);
+}
+
+void frames_tell_ids(const struct frames *frames, struct bytes *out)
+{
+	static const char digits[] = "0123456789abcdef";
+	char text[2 * BUILD_ID_MAX + 1];
+	uint32_t i, k;
+
+	json_key(out, "build_ids");
+	json_open(out, '{');
+	for (i = 0; i < frames->nr_files; i++) {
+		const struct build_id *id = &frames->ids[i];
+
+		if (!id->len || !frames->files[i].path)
+			continue;
+		for (k = 0; k < id->len; k++) {
+			text[2 * k] = digits[id->bytes[k] >> 4];
+			text[2 * k + 1] = digits[id->bytes[k] & 15];
+		}
+		text[2 * k] = 0;
+		json_member_text(out, frames->files[i].path, text);
+	}
+	json_close(out, '}');
+}
+
+static void add_address(struct bytes *out, const char *base, uint64_t address)
+{
+	char text[32];
 
 	bytes_add(out, base, strnlen(base, TEXT_MAX));
 	snprintf(text, sizeof(text), "+0x%llx", (unsigned long long)address);
 	bytes_add(out, text, strlen(text));
-	for (i = 0; i < len; i++) {
-		snprintf(text, sizeof(text), "%s%02x", i ? "" : " (id ", id[i]);
-		bytes_add(out, text, strlen(text));
-	}
-	if (len)
-		bytes_add(out, ")", 1);
 }
 
 static void name_in_module(struct frames *frames, struct frame *frame,
@@ -157,7 +183,8 @@ static void name_in_module(struct frames *frames, struct frame *frame,
 	if (!frame->file ||
 	    !elf_symbols_find(&frames->files[frame->file - 1], address,
 			      frames->symbol, sizeof(frames->symbol))) {
-		add_address(out, module, base, address);
+		add_address(out, base, address);
+		keep_id(frames, module, frame->file);
 		return;
 	}
 	add_symbol(out, frames->symbol);

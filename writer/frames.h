@@ -4,13 +4,16 @@
 
 #include <stdint.h>
 
+#include "collector/modules.h"
+#include "writer/bytes.h"
 #include "writer/elf_symbols.h"
 
 /*
  * From a code address to what people call it:
  *
  *   inner (decode)              a function, the file it is in
- *   libx.so+0x12f0 (id 3fa2..)  no symbol: the file's address and build id
+ *   libx.so+0x12f0              no symbol: the file's own address; its build
+ *                               id stands in the trace's tail
  *   [JIT] matmul_kernel         perf-PID.map
  *
  * Each address is looked up once; addresses, names and functions are bounded,
@@ -36,6 +39,9 @@ void frames_destroy(struct frames *frames);
 
 /* Never NULL; good until frames_make_room(). */
 const struct frame *frames_get(struct frames *frames, uint64_t pc);
+
+/* Build ids of the files that had no symbol for some frame: "build_ids". */
+void frames_tell_ids(const struct frames *frames, struct bytes *out);
 
 /* Forgets all if `nr` more do not fit. */
 void frames_make_room(struct frames *frames, uint32_t nr);

@@ -255,6 +255,7 @@ static void add_gputrace(struct trace *trace, struct bytes *out, bool is_last)
 	add_clock_pairs(trace, out);
 	add_losses(out);
 	unfinished_tell(trace, out);
+	stacks_tell_files(trace, out);
 	add_faults(trace, out);
 	add_names(trace, out);
 	json_member_u64(out, "own_ns", own_cpu_ns());

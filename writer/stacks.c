@@ -323,3 +323,9 @@ void stacks_tell_next(struct trace *trace, uint32_t tid)
 	if (trace->stacks)
 		tell_it(trace, &trace->stacks->next[tid % NR_NEXT], tid);
 }
+
+void stacks_tell_files(const struct trace *trace, struct bytes *out)
+{
+	if (trace->stacks)
+		frames_tell_ids(trace->stacks->frames, out);
+}

@@ -48,6 +48,9 @@ void stacks_take(struct trace *trace, const struct stack_record *record);
 void stacks_tell_call(struct trace *trace, uint32_t correlation);
 void stacks_tell_next(struct trace *trace, uint32_t tid);
 
+/* In the tail: what else a reader needs to name frames. */
+void stacks_tell_files(const struct trace *trace, struct bytes *out);
+
 /* ---- flames.c ---- */
 
 struct flames;

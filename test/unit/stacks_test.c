@@ -11,6 +11,7 @@
 
 #include "collector/loss.h"
 #include "collector/modules.h"
+#include "collector/source.h"
 #include "collector/stack_fill.h"
 #include "test/check.h"
 #include "test/unit/scene.h"
@@ -208,6 +209,24 @@ static void test_bound(void)
 	CHECK_EQ(loss_get(LOSS_RING_FULL), 0);
 }
 
+/* The stack that osrt takes before it tells of its call. */
+static void test_next(void)
+{
+	static const struct slice_kind call = {
+		.cat = "osrt", .name = "poll", .row = ROW_OSRT,
+	};
+	uint64_t t = scene.t_ns;
+
+	stack(STACK_OF_NEXT, self, 0, 3000, NULL, 0, "m.py:7 wait\n", 0);
+	source_slice(&call, 0, t + 2500, t + 3000, NULL, 0, NULL, 0);
+	source_slice(&call, 0, t + 3500, t + 3600, NULL, 0, NULL, 0);
+	step();
+	CHECK(has_nth("\"poll\"", 0, "\"line\":\"m.py:7 wait\",\"stack\":\""
+		      "m.py:7 wait\\n\""));
+	CHECK(*event("\"poll\"", 1));
+	CHECK(!strstr(event("\"poll\"", 1), "stack"));
+}
+
 /* ---- Names ---- */
 
 static int take_bias(struct dl_phdr_info *module, size_t size, void *bias)
@@ -275,6 +294,7 @@ int main(void)
 	test_call();
 	test_native();
 	test_samples();
+	test_next();
 	test_bound();
 	test_symbols();
 	test_perf_map();
