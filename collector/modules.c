@@ -180,7 +180,7 @@ int modules_refresh(void)
 		return -ENOMEM;
 	}
 	atomic_store(&current, now);
-	return 0;
+	return 1;
 }
 
 void modules_forget(void)

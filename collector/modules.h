@@ -53,7 +53,8 @@ const char *module_path(const struct module *module);
 uint32_t module_build_id(const struct module *module,
 			 uint8_t id[BUILD_ID_MAX]);
 
-/* Reads /proc/self/maps again, and what is new.  0 or -errno.
+/* Reads /proc/self/maps again, and what is new.  1: the table is another; 0:
+ * it is as it was; or -errno.
  * Context: one of our own threads, one at a time. */
 int modules_refresh(void);
 

@@ -177,8 +177,9 @@ static void renew_modules(uint64_t *renewed_ns)
 	if (!modules_are_wanted() && now_ns - *renewed_ns < RENEW_NS)
 		return;
 	*renewed_ns = now_ns;
-	(void)modules_refresh();
-	(void)python_prepare();
+	/* It takes the loader's lock: only where a library has come. */
+	if (modules_refresh() > 0)
+		(void)python_prepare();
 }
 
 static void sample(uint64_t *renewed_ns)

@@ -86,7 +86,7 @@ static int arm(const struct source_options *options)
 {
 	int error = peek_works() ? modules_refresh() : -ENOSYS;
 
-	if (error) {
+	if (error < 0) {
 		log_line(LOG_WARN, "no call stacks: %s", error == -ENOSYS ?
 			 "this system does not tell which memory is there" :
 			 "/proc/self/maps cannot be read");

@@ -182,7 +182,7 @@ static void test_modules(void)
 	uint8_t id[BUILD_ID_MAX];
 	void *library;
 
-	CHECK_EQ(modules_refresh(), 0);
+	CHECK_EQ(modules_refresh(), 1);
 	before = modules_enter();
 	CHECK_EQ(modules_refresh(), 0);
 	CHECK(modules_enter() == before);       /* nothing new */
@@ -197,14 +197,14 @@ static void test_modules(void)
 
 	library = dlopen("libutil.so.1", RTLD_NOW);
 	CHECK(library != NULL);
-	CHECK_EQ(modules_refresh(), 0);
+	CHECK_EQ(modules_refresh(), 1);
 	CHECK(!modules_are_wanted());
 	after = modules_enter();
 	CHECK(after != before && after->nr == before->nr + 1);
 	CHECK_EQ(after->generation, generation);
 	modules_leave();
 	dlclose(library);
-	CHECK_EQ(modules_refresh(), 0);
+	CHECK_EQ(modules_refresh(), 1);
 	after = modules_enter();
 	CHECK_EQ(after->generation, generation + 1);
 	modules_leave();
@@ -302,7 +302,7 @@ int main(void)
 	CHECK(unwind(&frame, pcs, MAX) >= 1);
 	test_modules();
 	(void)backtrace(got.theirs, 1); /* loads what it needs */
-	CHECK_EQ(modules_refresh(), 0);
+	CHECK(modules_refresh() >= 0);
 	test_frames();
 	test_depth();
 	test_signals();
