@@ -3,11 +3,13 @@
 known by its own account; and a Python program, whose lines are known."""
 import collections
 import os
+import pathlib
 import re
 import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from tracing import BUILD, JUDGE, LIBRARY, ROOT, SANITIZED, Trace, environment, run
@@ -158,6 +160,13 @@ def test_signal_is_taken(tmp_path):
     assert 10 < samples(trace)["heavy"] < 50
 
 
+def test_signal_is_waited_for(tmp_path):
+    """A thread that blocks it may take it by sigwait(): it gets none."""
+    done, trace = stacks(tmp_path, "waits", "--seconds", 0.6)
+    assert done.did["signals"] == {"not ours": 0, "caught": 1}
+    assert samples(trace)["mode_waits"] == 0
+
+
 @pytest.mark.skipif(bool(SANITIZED), reason="handlers are the sanitizer's")
 def test_signal_by_others(tmp_path):
     """One that nobody handles ends the program, as without us."""
@@ -265,3 +274,30 @@ def test_beside_another_profiler(tmp_path, start):
     assert done.did["profiler"] == plain.did["profiler"]
     assert len(trace.slices("kernel")) > 0
     assert any("stack" in call["args"] for call in trace.api())
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="handlers are the sanitizer's")
+def test_windows(tmp_path, gputrace):
+    """Each window has samples; between two nothing of ours ticks."""
+    process = subprocess.Popen(
+        [BUILD / "host" / "stacks", "shares", "--seconds", "60"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        env=environment(True, GPUTRACE_START="off", **STACKS,
+                        GPUTRACE_OUT=tmp_path / "common.json"))
+    try:
+        timers = pathlib.Path("/proc/%d/timers" % process.pid)
+        for i in range(2):
+            out = tmp_path / ("w%d.json" % i)
+            deadline = time.monotonic() + 10
+            while gputrace("capture", process.pid, "-d", "700ms",
+                           "-o", out).status:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+            assert samples(Trace(out))["work"] > 5
+            deadline = time.monotonic() + 5
+            while timers.exists() and timers.read_text():
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
+    finally:
+        process.kill()
+        process.wait()

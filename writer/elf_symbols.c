@@ -10,7 +10,7 @@
 
 #include "writer/bytes.h"
 
-enum { SECTIONS_MAX = 4096, CHUNK = 1024, SIZELESS_MAX = 16 << 10 };
+enum { SECTIONS_MAX = 4096, CHUNK = 1024, SIZELESS_MAX = 64 };
 
 static int open_file(const char *path)
 {

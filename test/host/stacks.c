@@ -10,6 +10,8 @@
  *	threads  N threads that compute at once
  *	signals  computes under a storm of its own signals and timers
  *	taken    takes the last real-time signal after 0.3 s, and computes
+ *	waits    blocks that signal from the start, computes, and looks
+ *	         whether one has come
  *	dlopen   loads and unloads a library whose code computes, again and
  *	         again, while other threads compute
  *	garbage  computes with a stack pointer that points nowhere
@@ -202,6 +204,28 @@ static void mode_taken(void)
 	TALLY("signals", "caught", caught);
 }
 
+static void block_signal(void)
+{
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGRTMAX);
+	pthread_sigmask(SIG_BLOCK, &one, NULL);
+}
+
+static void mode_waits(void)
+{
+	struct timespec none = { 0, 0 };
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGRTMAX);
+	heavy(seconds);
+	TALLY("signals", "not ours", sigtimedwait(&one, NULL, &none) > 0);
+	raise(SIGRTMAX);
+	TALLY("signals", "caught", sigtimedwait(&one, NULL, &none) > 0);
+}
+
 /* ---- dlopen ---- */
 
 static void mode_dlopen(void)
@@ -318,7 +342,8 @@ static const struct {
 } modes[] = {
 	{ "sync", mode_sync }, { "shares", mode_shares },
 	{ "threads", mode_threads }, { "signals", mode_signals },
-	{ "taken", mode_taken }, { "dlopen", mode_dlopen },
+	{ "taken", mode_taken }, { "waits", mode_waits },
+	{ "dlopen", mode_dlopen },
 	{ "garbage", mode_garbage }, { "jit", mode_jit },
 	{ "sleep", mode_sleep },
 };
@@ -345,6 +370,8 @@ int main(int argc, char **argv)
 			break;
 	if (i == sizeof modes / sizeof *modes)
 		return 2;
+	if (modes[i].run == mode_waits)
+		block_signal();
 	gpu_open(&gpu, 0);
 	CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
 	modes[i].run();
