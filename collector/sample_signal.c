@@ -61,10 +61,12 @@ static bool has_room(const ucontext_t *context)
 }
 
 /* Not our timer's: what the system does with a signal that nobody handles. */
-static void die_of_it(void)
+static void do_default(void)
 {
 	struct sigaction plain = { .sa_handler = SIG_DFL };
 
+	if (number == SIGURG)           /* nothing */
+		return;
 	sigaction(number, &plain, NULL);
 	syscall(SYS_tgkill, getpid(), syscall(SYS_gettid), number);
 }
@@ -78,7 +80,7 @@ static void on_signal(int signal_number, siginfo_t *why, void *context)
 
 	(void)signal_number;
 	if (why->si_code != SI_TIMER)
-		die_of_it();
+		do_default();
 	else if (window_is_open(window_epoch()) && has_room(context) &&
 		 atomic_load_explicit(&slot->tid, memory_order_acquire) ==
 		 (uint32_t)syscall(SYS_gettid))
@@ -101,19 +103,17 @@ int sample_signal_take(void)
 		.sa_sigaction = on_signal,
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
 	};
-	int i;
 
 	sigfillset(&ours.sa_mask);
-	for (i = SIGRTMAX; i >= SIGRTMIN; i--) {
-		if (!is_free(i))
-			continue;
-		number = i;
-		if (!sigaction(i, &ours, NULL))
-			return 0;
-	}
+	number = is_free(SIGURG) ? SIGURG : SIGRTMAX;
+	while (number >= SIGRTMIN && !is_free(number))
+		number--;
+	if ((number == SIGURG || number >= SIGRTMIN) &&
+	    !sigaction(number, &ours, NULL))
+		return 0;
 	number = 0;
-	log_line(LOG_WARN, "stacks: no samples: the program uses all "
-		 "real-time signals itself");
+	log_line(LOG_WARN, "stacks: no samples: the program uses SIGURG and "
+		 "all real-time signals itself");
 	return -EBUSY;
 }
 

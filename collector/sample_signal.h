@@ -10,6 +10,12 @@
 
 /*
  * The signal of the sampler and its handler, and a thread's timer.
+ *
+ * SIGURG, where the program has left it alone: it does nothing by default, so
+ * that a program which puts all signals back to their defaults, while ours are
+ * on their way, is not ended by one; and others' have no meaning without a
+ * handler.  Else (Go's runtime has it) the last real-time one that is free;
+ * one of those that others send ends the program, as it would without us.
  */
 struct sample_slot {
 	struct ring *ring;              /* the thread's handler writes */

@@ -15,9 +15,9 @@
  *   handler      stack -> the slot's ring          (on the program's thread)
  *   writer       reads the rings
  *
- * The signal is the last real-time one that the program has left alone.  One
- * that it takes later is its own from then on, and sampling is over.  The
- * handler stays when we stop: a signal can be on its way.
+ * The signal (sample_signal.h) is one that the program has left alone; if it
+ * takes it later it is its own from then on, and sampling is over.  The handler
+ * stays when we stop: a signal can be on its way.
  */
 
 /* hz 0: no samples, the table of modules is renewed all the same.

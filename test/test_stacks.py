@@ -152,11 +152,11 @@ def test_signals(tmp_path):
 
 @pytest.mark.skipif(bool(SANITIZED), reason="it keeps handlers to itself")
 def test_signal_is_taken(tmp_path):
-    """The last real-time signal is the program's, who takes it later."""
+    """SIGURG is the program's, who takes it later."""
     done, trace = stacks(tmp_path, "taken", "--seconds", 0.5)
     assert done.did["signals"] == {"not ours": 0, "caught": 1}
     said = [l for l in done.err.splitlines() if "no more samples" in l]
-    assert len(said) == 1 and "signal 64" in said[0]
+    assert len(said) == 1 and "signal %d" % signal.SIGURG in said[0]
     assert 10 < samples(trace)["heavy"] < 50
 
 
@@ -168,19 +168,39 @@ def test_signal_is_waited_for(tmp_path):
 
 
 @pytest.mark.skipif(bool(SANITIZED), reason="handlers are the sanitizer's")
-def test_signal_by_others(tmp_path):
-    """One that nobody handles ends the program, as without us."""
+@pytest.mark.parametrize("mode, number", [("go", signal.SIGRTMAX),
+                                          ("sleep", signal.SIGURG)])
+def test_signal_by_others(tmp_path, mode, number):
+    """It does what it does without us: the real-time one ends the program,
+    SIGURG nothing."""
     path = tmp_path / "trace.json"
+    ends = set()
     for traced in (False, True):
         process = subprocess.Popen(
-            [BUILD / "host" / "stacks", "sleep", "--seconds", "20"],
+            [BUILD / "host" / "stacks", mode, "--seconds", "2"],
             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
             env=environment(traced, GPUTRACE_OUT=path, **STACKS))
         with pytest.raises(subprocess.TimeoutExpired):
-            process.communicate(timeout=1)
-        process.send_signal(signal.SIGRTMAX)
-        process.communicate(timeout=10)
-        assert process.returncode == -signal.SIGRTMAX
+            process.communicate(timeout=0.7)
+        process.send_signal(number)
+        process.communicate(timeout=20)
+        ends.add(process.returncode)
+    assert ends == {-number if mode == "go" else 0}
+
+
+@pytest.mark.skipif(bool(SANITIZED), reason="handlers are the sanitizer's")
+def test_signals_are_put_back(tmp_path):
+    """To their defaults, by the program: it lives, sampling is over."""
+    done, trace = stacks(tmp_path, "reset", "--seconds", 0.5)
+    assert "no more samples" in done.err
+    assert 10 < samples(trace)["heavy"] < 50
+
+
+def test_signal_is_another(tmp_path):
+    """A program that has SIGURG keeps it, and is sampled all the same."""
+    done, trace = stacks(tmp_path, "go", "--seconds", 0.6)
+    assert done.did["signals"].get("not ours", 0) == 0
+    assert samples(trace)["mode_go"] > 10
 
 
 def test_dlopen(tmp_path):
@@ -211,10 +231,10 @@ def test_code_made_at_run_time(tmp_path):
     """By its frame pointer the caller is found; without one, no wrong one."""
     _, trace = stacks(tmp_path, "jit", "--seconds", 1)
     found = samples(trace)
-    assert found["[JIT] made with pointer"] > 20
-    assert found["[JIT] made without"] > 20
-    # Half of the time the way out was found, half of it not.
-    assert 0.4 < found["main"] / found["called_from_jit"] < 0.6
+    with_pointer = found["[JIT] made with pointer"]
+    assert with_pointer > 10 and found["[JIT] made without"] > 10
+    # A few are of before and after.
+    assert with_pointer <= found["main"] <= with_pointer + 5
 
 
 SERVE = '''

@@ -9,9 +9,11 @@
  *	         `light`, both under `work`; it says how much by its own clock
  *	threads  N threads that compute at once
  *	signals  computes under a storm of its own signals and timers
- *	taken    takes the last real-time signal after 0.3 s, and computes
- *	waits    blocks that signal from the start, computes, and looks
- *	         whether one has come
+ *	taken    takes SIGURG after 0.3 s, and computes
+ *	waits    blocks SIGURG from the start, computes, and looks whether
+ *	         one has come
+ *	reset    puts all signals back to their defaults, and computes
+ *	go       has SIGURG from the start, as Go's runtime does
  *	dlopen   loads and unloads a library whose code computes, again and
  *	         again, while other threads compute
  *	garbage  computes with a stack pointer that points nowhere
@@ -195,12 +197,12 @@ static void mode_signals(void)
 static void mode_taken(void)
 {
 	heavy(0.3);
-	signal(SIGRTMAX, on_own_signal);
+	signal(SIGURG, on_own_signal);
 	usleep(300000);
 	caught = 0;
 	heavy(seconds);
 	TALLY("signals", "not ours", caught);
-	raise(SIGRTMAX);
+	raise(SIGURG);
 	TALLY("signals", "caught", caught);
 }
 
@@ -209,7 +211,7 @@ static void block_signal(void)
 	sigset_t one;
 
 	sigemptyset(&one);
-	sigaddset(&one, SIGRTMAX);
+	sigaddset(&one, SIGURG);
 	pthread_sigmask(SIG_BLOCK, &one, NULL);
 }
 
@@ -219,11 +221,30 @@ static void mode_waits(void)
 	sigset_t one;
 
 	sigemptyset(&one);
-	sigaddset(&one, SIGRTMAX);
+	sigaddset(&one, SIGURG);
 	heavy(seconds);
 	TALLY("signals", "not ours", sigtimedwait(&one, NULL, &none) > 0);
-	raise(SIGRTMAX);
+	raise(SIGURG);
 	TALLY("signals", "caught", sigtimedwait(&one, NULL, &none) > 0);
+}
+
+static void mode_reset(void)
+{
+	heavy(0.3);
+	for (int i = 1; i <= SIGRTMAX; i++)
+		signal(i, SIG_DFL);
+	heavy(seconds);
+}
+
+static void have_signal(void)
+{
+	signal(SIGURG, on_own_signal);
+}
+
+static void mode_go(void)
+{
+	heavy(seconds);
+	TALLY("signals", "not ours", caught);
 }
 
 /* ---- dlopen ---- */
@@ -339,13 +360,15 @@ static void mode_sleep(void)
 static const struct {
 	const char *name;
 	void (*run)(void);
+	void (*before)(void);           /* CUDA is there */
 } modes[] = {
-	{ "sync", mode_sync }, { "shares", mode_shares },
-	{ "threads", mode_threads }, { "signals", mode_signals },
-	{ "taken", mode_taken }, { "waits", mode_waits },
-	{ "dlopen", mode_dlopen },
-	{ "garbage", mode_garbage }, { "jit", mode_jit },
-	{ "sleep", mode_sleep },
+	{ "sync", mode_sync, NULL }, { "shares", mode_shares, NULL },
+	{ "threads", mode_threads, NULL }, { "signals", mode_signals, NULL },
+	{ "taken", mode_taken, NULL }, { "waits", mode_waits, block_signal },
+	{ "reset", mode_reset, NULL }, { "go", mode_go, have_signal },
+	{ "dlopen", mode_dlopen, NULL },
+	{ "garbage", mode_garbage, NULL }, { "jit", mode_jit, NULL },
+	{ "sleep", mode_sleep, NULL },
 };
 
 int main(int argc, char **argv)
@@ -370,8 +393,8 @@ int main(int argc, char **argv)
 			break;
 	if (i == sizeof modes / sizeof *modes)
 		return 2;
-	if (modes[i].run == mode_waits)
-		block_signal();
+	if (modes[i].before)
+		modes[i].before();
 	gpu_open(&gpu, 0);
 	CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
 	modes[i].run();
