@@ -1,31 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/stack_fill.h"
 
-#include <errno.h>
 #include <string.h>
 
 #include "collector/python.h"
-
-/* Until the file that reads Python's frames is there. */
-__attribute__((weak)) int python_prepare(void)
-{
-	return -ENOENT;
-}
-
-__attribute__((weak)) int python_walk_calls(char *text, size_t size,
-					    uint64_t *ends)
-{
-	(void)text;
-	(void)size;
-	*ends = 0;
-	return 0;
-}
-
-__attribute__((weak)) bool python_is_eval_frame(uintptr_t pc)
-{
-	(void)pc;
-	return false;
-}
 
 static void fill_pcs(struct stack_record *record, struct unwind_frame *frame)
 {
