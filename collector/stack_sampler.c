@@ -26,6 +26,7 @@ enum { SLOTS_MAX = 1024, SLOT_RING = 16 << 10 };
 /* Between two looks for new threads, and for the modules where none was
  * missed: what dlclose() took is seen no later. */
 #define LOOK_NS 100000000u
+#define EARLY_LOOK_NS 10000000u         /* after a window has opened */
 #define RENEW_NS UINT64_C(1000000000)
 
 /* Between two looks at one thread's mask. */
@@ -35,6 +36,7 @@ static struct slot {
 	struct sample_slot sample;      /* what the handler sees */
 	uint32_t tid;                   /* 0: unused */
 	uint32_t look;                  /* in which the thread was seen */
+	uint32_t nr_refused;            /* in a row: may_be_sampled() */
 	bool has_timer;
 } slots[SLOTS_MAX];
 static _Atomic uint32_t nr_slots;
@@ -123,6 +125,7 @@ static void decide(struct slot *slot)
 	bool may = may_be_sampled(slot->tid);
 	int error;
 
+	slot->nr_refused = may ? 0 : slot->nr_refused + 1;
 	if (!may)
 		stop_timer(slot);
 	if (!may || slot->has_timer)
@@ -144,9 +147,14 @@ static void look_at(uint32_t tid)
 		say_crowded("there are more than 1024");
 		return;
 	}
+	if (is_new)
+		slot->nr_refused = 0;
 	slot->tid = tid;
 	slot->look = nr_looks;
-	if (is_new || (nr_looks + tid) % LOOKS_BETWEEN == 0)
+	/* One that has just opened the window, say, blocks all for a moment
+	 * (guard.h). */
+	if (is_new || (slot->nr_refused && slot->nr_refused < LOOKS_BETWEEN) ||
+	    (nr_looks + tid) % LOOKS_BETWEEN == 0)
 		decide(slot);
 }
 
@@ -200,6 +208,7 @@ static void sample(uint64_t *renewed_ns)
 static void *run(void *argument)
 {
 	uint64_t renewed_ns = 0;
+	uint32_t nr = 0;                /* looks since the window opened */
 
 	(void)argument;
 	(void)own_thread_part_files();
@@ -208,9 +217,11 @@ static void *run(void *argument)
 
 		if (atomic_load(&is_wanted)) {
 			sample(&renewed_ns);
-			wait_change(&wake, seen, LOOK_NS);
+			wait_change(&wake, seen, nr++ < LOOKS_BETWEEN ?
+				    EARLY_LOOK_NS : LOOK_NS);
 		} else {
 			remove_all();
+			nr = 0;
 			wait_change(&wake, seen, UINT64_MAX >> 1);
 		}
 	}
