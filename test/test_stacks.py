@@ -47,7 +47,10 @@ def test_waiting_calls(tmp_path):
     done, trace = stacks(tmp_path, "sync")
     waits = trace.api("cuStreamSynchronize")
     assert len(waits) == done.did["api"]["cuStreamSynchronize"] == 20
-    for wait in waits:
+    # On a busy machine a kernel may be over before its wait begins.
+    long_ones = [w for w in waits if w["end"] - w["start"] > 100000]
+    assert len(long_ones) > 10
+    for wait in long_ones:
         assert wait["args"]["line"] == "inner (stacks)"
         # Of CUPTI and of us there is nothing.
         assert "libcupti" not in wait["args"]["stack"]
@@ -142,7 +145,7 @@ def test_200_threads(tmp_path):
 def test_signals(tmp_path):
     """The program's own arrive all the same, and are seen through."""
     done, trace = stacks(tmp_path, "signals", "--seconds", 1)
-    assert done.did["signals"]["caught"] >= 2000
+    assert done.did["signals"]["caught"] >= (500 if SANITIZED else 2000)
     for s in trace.slices("sample", name="on_own_signal (stacks)"):
         around = [o["name"] for o in trace.slices("sample")
                   if o["tid"] == s["tid"] and o["start"] <= s["start"] and
