@@ -12,6 +12,7 @@
 #include "collector/osrt_fd.h"
 #include "collector/own_thread.h"
 #include "collector/source.h"
+#include "collector/stack_of_call.h"
 #include "collector/thread.h"
 
 /* What a call is about, and what its slice says of that. */
@@ -172,6 +173,7 @@ void osrt_record(enum osrt_id id, uint64_t start_ns, uint64_t end_ns,
 		/* -1 of a barrier is not a failure. */
 		values[nr++] = result == -1 && about != WHAT ?
 			(uint64_t)saved : 0;
+		stack_of_call(end_ns - start_ns);
 		source_slice(&kinds[id], 0, start_ns, end_ns, values, nr,
 			     NULL, 0);
 	}

@@ -16,10 +16,12 @@
 #include "collector/python.h"
 #include "collector/stack_sampler.h"
 #include "collector/stack_fill.h"
+#include "collector/stack_of_call.h"
 #include "collector/thread.h"
 
 static atomic_bool is_on;
 static bool sees_calls;
+static uint64_t min_ns;
 
 static void put(struct thread *thread, enum stack_of of, uint32_t correlation,
 		struct unwind_frame *frame)
@@ -70,11 +72,11 @@ static void long_call(uint32_t correlation)
 	take(STACK_OF_CALL, correlation, &frame);
 }
 
-void stack_of_call(void)
+static void long_blocking_call(uint64_t took_ns)
 {
 	struct unwind_frame frame;
 
-	if (!atomic_load_explicit(&is_on, memory_order_relaxed))
+	if (took_ns < min_ns)
 		return;
 	unwind_here(&frame);
 	take(STACK_OF_NEXT, 0, &frame);
@@ -93,6 +95,7 @@ static int arm(const struct source_options *options)
 		return error;
 	}
 	(void)python_prepare();
+	min_ns = options->stack_min_ns;
 	/* Without it there are samples still, and that was said. */
 	sees_calls = !cupti_calls_prepare(options->stack_min_ns, long_call);
 	return stack_sampler_prepare(options->sample_hz);
@@ -101,6 +104,7 @@ static int arm(const struct source_options *options)
 static void open_window(void)
 {
 	atomic_store(&is_on, true);
+	atomic_store(&stack_of_call_taker, long_blocking_call);
 	stack_sampler_start();
 	if (!sees_calls || cupti_calls_enable(true))
 		return;
@@ -112,6 +116,7 @@ static void open_window(void)
 static void close_window(void)
 {
 	atomic_store(&is_on, false);
+	atomic_store(&stack_of_call_taker, NULL);
 	stack_sampler_stop();
 	if (sees_calls)
 		(void)cupti_calls_enable(false);
@@ -120,6 +125,7 @@ static void close_window(void)
 static void forget(void)
 {
 	atomic_store(&is_on, false);
+	atomic_store(&stack_of_call_taker, NULL);
 	sees_calls = false;
 	stack_sampler_forget();
 	modules_forget();

@@ -16,9 +16,4 @@
 extern const struct source stacks_source
 	__attribute__((visibility("hidden")));
 
-/* The caller's stack belongs to the slice that it tells next (osrt).  Nothing
- * where the source is off.
- * Context: any thread of the program, not signal-safe; errno may change. */
-void stack_of_call(void);
-
 #endif

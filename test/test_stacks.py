@@ -62,6 +62,19 @@ def test_waiting_calls(tmp_path):
     assert trace.losses() == {}
 
 
+def test_blocking_calls(tmp_path):
+    """Those of osrt have theirs, too."""
+    _, trace = stacks(tmp_path, "sleep", "--seconds", 0.3,
+                      GPUTRACE_TRACE="cuda,nvtx,stacks,osrt")
+    (sleep,) = [s for s in trace.slices("osrt", name="usleep")
+                if s["end"] - s["start"] > 250000000]
+    assert sleep["args"]["line"] == "mode_sleep (stacks)"
+    assert frames(sleep)[:2] == ["mode_sleep", "main"]
+    for call in trace.slices("osrt"):
+        if call["end"] - call["start"] < 80000:
+            assert "stack" not in call["args"]
+
+
 def test_build_ids(tmp_path):
     """Of each file with an address that has no name."""
     if not shutil.which("readelf"):

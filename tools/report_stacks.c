@@ -26,7 +26,7 @@ void report_stacks_add(struct report *r, const struct trace_event *ev,
 	struct report_stacks *s = &r->stacks;
 	const struct json_value *args = trace_field(ev, EV_ARGS);
 	struct json_value nr = trace_none;
-	uint32_t lane = report_event_lane(r, ev);
+	uint32_t lane = report_event_lane(r, ev, trace_field(ev, EV_TID));
 	int64_t n;
 
 	if (args->type == JSON_OBJECT)

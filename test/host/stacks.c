@@ -355,6 +355,7 @@ static void mode_jit(void)
 static void mode_sleep(void)
 {
 	usleep((useconds_t)(seconds * 1e6));
+	USE(1);
 }
 
 static const struct {
