@@ -37,7 +37,9 @@ int python_prepare(void);
 
 /*
  * The frames, innermost first, a line each: "file.py:123 function\n", with the
- * file's base name and the qualified name of the function (3.9, 3.10: its
+ * file's base name, or, for what is installed, its path from the packages'
+ * folder on ("torch/cuda/__init__.py", "site-packages/six.py",
+ * "python3.12/threading.py": a '/' tells them), and the qualified name of the function (3.9, 3.10: its
  * name); line 0: not known.  Whole lines as far as size reaches, 0-terminated.
  * Returns their number, 0: no interpreter, or a thread without Python.
  * Of a sub-interpreter before 3.12 the main one's frames are seen.

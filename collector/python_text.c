@@ -100,13 +100,53 @@ static bool read_piece(struct piece *piece, struct peek *peek,
 			 (size_t)piece->nr * piece->kind);
 }
 
-static uint32_t base_name(const struct piece *piece)
+/* Behind the last '/' before `end`; 0: there is none. */
+static uint32_t behind_slash(const struct piece *piece, uint32_t end)
 {
-	uint32_t i = piece->nr;
+	while (end && character(piece, end - 1) != '/')
+		end--;
+	return end;
+}
 
-	while (i && character(piece, i - 1) != '/')
-		i--;
-	return i < piece->nr ? i : 0;   /* all of "folder/" */
+static bool is_there(const struct piece *piece, uint32_t at, const char *text)
+{
+	for (; *text && at < piece->nr; at++, text++)
+		if (character(piece, at) != (uint8_t)*text)
+			return false;
+	return !*text;
+}
+
+/* ".../lib/python3.12/threading.py", lib64 likewise: from "python3.12" on. */
+static bool is_standard(const struct piece *piece, uint32_t at)
+{
+	return is_there(piece, at, "python3.") &&
+		((at >= 5 && is_there(piece, at - 5, "/lib/")) ||
+		 (at >= 7 && is_there(piece, at - 7, "/lib64/")));
+}
+
+/* Of what is installed (python.h) the path below the folder of packages; with
+ * it for a module that is one file. */
+static uint32_t installed_name(const struct piece *piece, uint32_t base)
+{
+	uint32_t below = base, folder;
+
+	for (; base; base = folder) {
+		folder = behind_slash(piece, base - 1);
+		if (is_there(piece, folder, "site-packages/") ||
+		    is_there(piece, folder, "dist-packages/"))
+			return base == below ? folder : base;
+		if (is_standard(piece, folder))
+			return folder;
+	}
+	return below;
+}
+
+static uint32_t file_name(const struct piece *piece)
+{
+	uint32_t base = behind_slash(piece, piece->nr);
+
+	/* All of "folder/". */
+	return base < piece->nr ? installed_name(piece, base) : 0;
 }
 
 void python_text_string(struct python_text *text, struct peek *peek,
@@ -123,6 +163,6 @@ void python_text_string(struct python_text *text, struct peek *peek,
 		python_text_byte(text, '?');
 		return;
 	}
-	for (i = is_file ? base_name(&piece) : 0; i < piece.nr; i++)
+	for (i = is_file ? file_name(&piece) : 0; i < piece.nr; i++)
 		put_character(text, character(&piece, i));
 }

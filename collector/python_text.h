@@ -23,8 +23,8 @@ void python_text_number(struct python_text *text, unsigned int number);
 /*
  * A Python string as UTF-8; what would break a line or is no character (lone
  * surrogates) becomes '?'; so does an object that is no string.  Of a long one
- * 128 characters (512 if they are ASCII) are told: of a file's name what comes
- * behind the last '/', of others the start.
+ * 128 characters (512 if they are ASCII) are told: of a file's name what
+ * python.h says, of others the start.
  */
 void python_text_string(struct python_text *text, struct peek *peek,
 			const struct python_layout *layout,

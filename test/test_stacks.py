@@ -297,6 +297,32 @@ def test_python(tmp_path):
         assert not any("EvalFrame" in l for l in lines)
 
 
+@pytest.mark.skipif(not (3, 9) <= sys.version_info[:2] <= (3, 14),
+                    reason="a Python that is not known")
+@pytest.mark.skipif(bool(SANITIZED), reason="no sanitizer in Python")
+def test_line_of_the_program(tmp_path):
+    """The innermost line is a package's; what the program called is told."""
+    package = tmp_path / "lib" / "site-packages" / "tensors"
+    package.mkdir(parents=True)
+    tensor, main = SERVE.split("def sample")
+    (package / "cuda.py").write_text(tensor, encoding="ascii")
+    program = tmp_path / "serve.py"
+    program.write_text(
+        "import sys\nsys.path.insert(0, %r)\n"
+        "from tensors.cuda import *\n\ndef sample%s" %
+        (str(package.parent), main), encoding="ascii")
+    _, trace = stacks(tmp_path, program, program=sys.executable,
+                      GPUTRACE_STACK_MIN="0.0000001")
+    waits = [w for w in trace.api("cuStreamSynchronize")
+             if "stack" in w["args"]]
+    assert len(waits) == 3
+    for wait in waits:
+        assert wait["args"]["line"] == "serve.py:6 sample"
+        lines = wait["args"]["stack"].split("\n")
+        at = lines.index("serve.py:6 sample")
+        assert lines[at - 1].startswith("tensors/cuda.py:11 ")
+
+
 @pytest.mark.parametrize("start", ["now", "profiler-api"])
 def test_beside_another_profiler(tmp_path, start):
     """What a profiler in the program finds is the same with ours beside it;

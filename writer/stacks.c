@@ -91,7 +91,7 @@ struct telling {
 	struct bytes *out;
 	struct python python;
 	uint32_t line_at, line_len;
-	enum { NO_LINE, NATIVE_LINE, PYTHON_LINE } line;
+	enum { NO_LINE, NATIVE_LINE, INSTALLED_LINE, PYTHON_LINE } line;
 };
 
 static void add_frame(struct telling *telling, const char *text, size_t len,
@@ -104,6 +104,16 @@ static void add_frame(struct telling *telling, const char *text, size_t len,
 	}
 	bytes_add(telling->out, text, len);
 	bytes_add(telling->out, "\n", 1);
+}
+
+/* Of what is installed the file has a folder (collector/python.h): the line to
+ * look at is the program's. */
+static int line_of(const char *text, size_t len)
+{
+	const char *file_end = memchr(text, ':', len);
+
+	return file_end && memchr(text, '/', (size_t)(file_end - text)) ?
+		INSTALLED_LINE : PYTHON_LINE;
 }
 
 static bool add_python_line(struct telling *telling)
@@ -120,7 +130,7 @@ static bool add_python_line(struct telling *telling)
 		return false;
 	}
 	add_frame(telling, python->at, (size_t)(end - python->at),
-		  PYTHON_LINE);
+		  line_of(python->at, (size_t)(end - python->at)));
 	python->at = end + 1;
 	python->nr++;
 	return !is_last;

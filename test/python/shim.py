@@ -31,7 +31,16 @@ def printable(text):
 
 
 def base_name(path):
-    return path.split("/")[-1] or path or "?"
+    """Of what is installed, the path below the folder of packages."""
+    parts = path.split("/")
+    for i in range(len(parts) - 2, -1, -1):
+        if parts[i] in ("site-packages", "dist-packages"):
+            whole = i == len(parts) - 2     # a module that is one file
+            return "/".join(parts[i + (not whole):])
+        if parts[i].startswith("python3.") and i > 1 and \
+                parts[i - 1] in ("lib", "lib64"):
+            return "/".join(parts[i:])
+    return parts[-1] or path or "?"
 
 
 def told(pairs):

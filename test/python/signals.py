@@ -12,7 +12,7 @@ import threading
 import time
 import types
 
-from shim import TEXT_MAX, free, name_of, stack
+from shim import TEXT_MAX, base_name, free, name_of, stack
 
 SECONDS = float(sys.argv[1]) if len(sys.argv) > 1 else 3
 LINE = re.compile(r"(.+):(\d+) (.+)")
@@ -104,7 +104,7 @@ def known_lines():
         code = left.pop()
         if id(code) not in seen:
             seen.add(id(code))
-            place = code.co_filename.split("/")[-1], name_of(code)
+            place = base_name(code.co_filename), name_of(code)
             known.setdefault(place, set()).update(
                 lines_of(code), [code.co_firstlineno])
             left += [one for one in code.co_consts
