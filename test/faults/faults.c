@@ -79,6 +79,7 @@
 	X(int, closedir, (DIR *a), (a), -1, EIO) \
 	X(void *, fopen, (const char *a, const char *b), (a, b), NULL, \
 	  EMFILE) \
+	X(void *, fdopen, (int a, const char *b), (a, b), NULL, ENOMEM) \
 	X(void *, fgets, (char *a, int b, FILE *c), (a, b, c), NULL, EIO) \
 	X(int, fclose, (FILE *a), (a), EOF, EIO) \
 	X(int, glob, (const char *a, int b, int (*c)(const char *, int), \

@@ -61,7 +61,8 @@ SCENES = {
                  "GPUTRACE_FLUSH": "2ms"}),
     "samplers": (["decode", "--steps", "3"],
                  {"GPUTRACE_OUT": "t.json", "GPUTRACE_FLUSH": "2ms",
-                  "GPUTRACE_TRACE": "cuda,nvtx,cpu,nvml"}),
+                  "GPUTRACE_TRACE": "cuda,nvtx,cpu,nvml,osrt",
+                  "GPUTRACE_OSRT_MIN": "1ns"}),
     "inert": (["inert", "--nvtx", "--exit", "3"], {}),
     "lonely": (["decode", "--steps", "1"], {"GPUTRACE_CUPTI": "/nowhere"}),
 }
