@@ -96,15 +96,16 @@ static bool has_state(enum about about)
 }
 
 /* A thread that polls may fill its ring with that: the last quarter is left to
- * what else it says (ranges). */
+ * what else it says (ranges).  One that is about to end has no ring any more.
+ */
 static bool has_room(void)
 {
 	struct thread *thread = thread_current;
 
-	if (!thread || !thread->ring ||
-	    ring_room(thread->ring) >= thread->ring_size / 4)
+	if (!thread || (thread->ring && ring_room(thread->ring) >=
+			thread->ring_size / 4))
 		return true;
-	loss_add(LOSS_RING_FULL, 1);
+	loss_add(thread->ring ? LOSS_RING_FULL : LOSS_NO_THREAD_STATE, 1);
 	return false;
 }
 

@@ -267,14 +267,17 @@ def test_a_flood_leaves_room_for_ranges(tmp_path):
 
 
 @plain_only
-def test_inside_an_allocator(tmp_path):
+@pytest.mark.parametrize("more", [{}, {
+    "GPUTRACE_TRACE": "cuda,nvtx,osrt,stacks", "GPUTRACE_STACK_MIN": "1us"}])
+def test_inside_an_allocator(tmp_path, more):
     """A lock of the allocator's is waited for, and then recorded with it held
     and no memory to be had: it hangs if that needs any."""
     shim = BUILD / "shim" / "allocator.so"
-    did, trace = osrt(tmp_path, "malloc",
+    did, trace = osrt(tmp_path, "malloc", **more,
                       LD_PRELOAD="%s:%s" % (LIBRARY, shim))
     assert did["malloc"]["threads"] == 8
     assert set(trace.losses()) <= {"no thread state"}
+    assert trace.count("osrt")["pthread_mutex_lock"]
 
 
 @plain_only
