@@ -393,7 +393,8 @@ def test_what_the_thread_did_meanwhile(gputrace, tmp_path):
         made.kernel("a", at + 600, at + 605, 395)
         for tid, name, start, dur in [
                 (1, "Running", 0, 100), (1, "Sleeping", 100, 400),
-                (1, "Preempted", 500, 50), (1, "Running", 550, 450),
+                (1, "Preempted", 500, 40),
+                (1, "Runnable", 540, 10), (1, "Running", 550, 450),
                 (9, "Uninterruptible", 0, 1000)]:
             made.slice("thread_state", name, at + start, dur, 1, 5000003,
                        thread=tid)
@@ -408,7 +409,7 @@ def test_what_the_thread_did_meanwhile(gputrace, tmp_path):
     assert found["thread_preempted_ns"] == 10 * 50000
     assert (found["blocked_in"], found["blocked_ns"]) == ("poll", 10 * 380000)
     said = " ".join(gputrace("diagnose", path).out.split())
-    assert "Sleeping 400 us, Running 155 us, Preempted 50.0 us" in said
+    assert "Sleeping 400 us, Running 155 us, Preempted 40.0 us" in said
     assert "blocked in: poll 380 us, write 5.00 us" in said
     assert "had no CPU for 50.0 us a step" in said
     assert "Uninterruptible" not in said

@@ -135,7 +135,9 @@ static void say_throttled(const struct subject *d, struct found *f)
 void subject_say_doing(const struct subject *d, struct found *f)
 {
 	const struct doing *call = next_longest(d, ROW_CALL, NULL);
-	int64_t preempted = state_ns(d, "Preempted");
+	/* Exact, and sampled. */
+	int64_t preempted = state_ns(d, "Preempted") +
+		state_ns(d, "Runnable");
 
 	say_throttled(d, f);
 	say_kind(d, f, ROW_STATE, "the thread that launches was then:");
