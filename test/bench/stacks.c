@@ -21,8 +21,8 @@
 #include "collector/sample_signal.h"
 #include "collector/stack_fill.h"
 #include "collector/window.h"
+#include "test/noinline.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
 enum { BURSTS = 41, TIMES = 200, HZ = 99 };
 
 static union {

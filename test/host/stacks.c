@@ -40,8 +40,8 @@
 #include <unistd.h>
 
 #include "test/host/gpu.h"
+#include "test/noinline.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
 enum { SYNCS = 20, KERNEL_NS = 2000000 };
 
 static struct gpu gpu;

@@ -14,6 +14,7 @@
 #include "collector/source.h"
 #include "collector/stack_fill.h"
 #include "test/check.h"
+#include "test/noinline.h"
 #include "test/unit/scene.h"
 #include "writer/elf_symbols.h"
 #include "writer/output.h"
@@ -26,7 +27,7 @@ enum { PERIOD = 10000 };
 static struct trace *trace;
 static uint32_t self;
 
-__attribute__((noinline, noclone)) int named_function(int n)
+NOINLINE int named_function(int n)
 {
 	return n + 1;
 }

@@ -15,8 +15,8 @@
 #include "collector/peek.h"
 #include "collector/unwind.h"
 #include "test/check.h"
+#include "test/noinline.h"
 
-#define NOINLINE __attribute__((noinline, noclone))
 enum { MAX = UNWIND_FRAMES_MAX };
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
