@@ -87,10 +87,11 @@ NOINLINE void outer(void)
 	USE(1);
 }
 
-static void mode_sync(void)
+NOINLINE static void mode_sync(void)
 {
 	for (int i = 0; i < SYNCS; i++)
 		outer();
+	USE(2);
 }
 
 /* ---- shares ---- */
