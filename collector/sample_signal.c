@@ -26,6 +26,7 @@
 #endif
 
 static int number;              /* of the signal; 0: none */
+static uintptr_t slots_from, slots_to;
 
 /* Periods that were over before the signal came are told with it. */
 static void write_sample(struct sample_slot *slot, const ucontext_t *context,
@@ -60,6 +61,15 @@ static bool has_room(const ucontext_t *context)
 		here - lowest >= HANDLER_STACK;
 }
 
+/* The program's timers can send it, too, with any value. */
+static bool is_our_timers(const siginfo_t *why)
+{
+	uintptr_t slot = (uintptr_t)why->si_value.sival_ptr;
+
+	return why->si_code == SI_TIMER && slot >= slots_from &&
+		slot < slots_to;
+}
+
 /* Not our timer's: what the system does with a signal that nobody handles. */
 static void do_default(void)
 {
@@ -79,7 +89,7 @@ static void on_signal(int signal_number, siginfo_t *why, void *context)
 	int saved = errno;
 
 	(void)signal_number;
-	if (why->si_code != SI_TIMER)
+	if (!is_our_timers(why))
 		do_default();
 	else if (window_is_open(window_epoch()) && has_room(context) &&
 		 atomic_load_explicit(&slot->tid, memory_order_acquire) ==
@@ -96,7 +106,7 @@ static bool is_free(int signal_number)
 		!(now.sa_flags & SA_SIGINFO) && now.sa_handler == SIG_DFL;
 }
 
-int sample_signal_take(void)
+int sample_signal_take(const void *slots, size_t size)
 {
 	/* Go's threads have small stacks, and another one for signals. */
 	struct sigaction ours = {
@@ -104,6 +114,8 @@ int sample_signal_take(void)
 		.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK,
 	};
 
+	slots_from = (uintptr_t)slots;
+	slots_to = slots_from + size;
 	sigfillset(&ours.sa_mask);
 	number = is_free(SIGURG) ? SIGURG : SIGRTMAX;
 	while (number >= SIGRTMIN && !is_free(number))

@@ -4,6 +4,7 @@
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "collector/ring.h"
@@ -23,9 +24,9 @@ struct sample_slot {
 	int timer;                      /* the system's number */
 };
 
-/* Takes a signal that the program has left alone.  0, or -errno after one
- * line.  Context: attach, once. */
-int sample_signal_take(void);
+/* Takes a signal that the program has left alone.  All slots lie in `slots`.
+ * 0, or -errno after one line.  Context: attach, once. */
+int sample_signal_take(const void *slots, size_t size);
 int sample_signal(void);
 
 /* False: the program has put a handler of its own there, which stays. */

@@ -232,7 +232,7 @@ int stack_sampler_prepare(uint32_t hz)
 {
 	int error;
 
-	sample_hz = hz && !sample_signal_take() ? hz : 0;
+	sample_hz = hz && !sample_signal_take(slots, sizeof slots) ? hz : 0;
 	error = own_thread_start("gputrace-stacks", run, NULL);
 	if (error)
 		log_line(LOG_WARN, "no call stacks: no thread could be "

@@ -176,6 +176,13 @@ def test_signal_is_taken(tmp_path):
     assert 10 < samples(trace)["heavy"] < 50
 
 
+def test_a_timer_of_the_programs_own(tmp_path):
+    """It sends the same signal, which does nothing, and has no slot."""
+    done, trace = stacks(tmp_path, "timer", "--seconds", 0.5)
+    assert done.did["timer"] == {"made": 1}
+    assert samples(trace)["heavy"] > 10
+
+
 def test_signal_is_waited_for(tmp_path):
     """A thread that blocks it may take it by sigwait(): it gets none."""
     done, trace = stacks(tmp_path, "waits", "--seconds", 0.6)

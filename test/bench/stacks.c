@@ -115,7 +115,7 @@ int main(void)
 	double sample, off;
 
 	clock_init();
-	if (modules_refresh() < 0 || sample_signal_take())
+	if (modules_refresh() < 0 || sample_signal_take(&slot, sizeof slot))
 		return EXIT_FAILURE;
 	(void)deep(0, take_libc);
 	for (int depth = 8; depth <= 48; depth += 40) {

@@ -10,6 +10,7 @@
  *	threads  N threads that compute at once
  *	signals  computes under a storm of its own signals and timers
  *	taken    takes SIGURG after 0.3 s, and computes
+ *	timer    has a timer that sends SIGURG, and computes
  *	waits    blocks SIGURG from the start, computes, and looks whether
  *	         one has come
  *	reset    puts all signals back to their defaults, and computes
@@ -35,6 +36,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
@@ -207,6 +209,22 @@ static void mode_taken(void)
 	TALLY("signals", "caught", caught);
 }
 
+/* A timer of the program's own, whose signal nobody handles. */
+static void mode_timer(void)
+{
+	struct itimerspec often = { { 0, 1000000 }, { 0, 1000000 } };
+	struct sigevent event = {
+		.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGURG,
+	};
+	int timer;              /* in librt until glibc 2.34 */
+
+	TALLY("timer", "made",
+	      !syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &timer) &&
+	      !syscall(SYS_timer_settime, timer, 0, &often, NULL));
+	heavy(seconds);
+	syscall(SYS_timer_delete, timer);
+}
+
 static void block_signal(void)
 {
 	sigset_t one;
@@ -368,7 +386,7 @@ static const struct {
 	{ "threads", mode_threads, NULL }, { "signals", mode_signals, NULL },
 	{ "taken", mode_taken, NULL }, { "waits", mode_waits, block_signal },
 	{ "reset", mode_reset, NULL }, { "go", mode_go, have_signal },
-	{ "dlopen", mode_dlopen, NULL },
+	{ "dlopen", mode_dlopen, NULL }, { "timer", mode_timer, NULL },
 	{ "garbage", mode_garbage, NULL }, { "jit", mode_jit, NULL },
 	{ "sleep", mode_sleep, NULL },
 };
