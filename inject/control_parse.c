@@ -88,7 +88,7 @@ static const char *take_setting(enum setting_id id, const char *text,
 
 	if (setting_check(&settings_table[id], text, why, sizeof why))
 		return id == SETTING_FLUSH ? "a duration such as 5s or 500ms" :
-			"a list of cuda, nvtx, memory, uvm";
+			"a list of " SOURCE_WORDS(" ");
 	*number = setting_number(&settings_table[id], text);
 	return NULL;
 }

@@ -6,6 +6,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* What GPUTRACE_TRACE may name, for people; in two lines of a help text. */
+#define SOURCE_WORDS(gap) \
+	"cuda, nvtx, memory, uvm, osrt," gap \
+	"cpu, nvml, stacks, cublas, cudnn, nccl, torch"
+
 /*
  * The one list of settings: environment variables of the library, options of
  * `gputrace record`, and the manual's section ENVIRONMENT.
@@ -20,8 +25,7 @@
 	  "file to write; %p pid, %h host, %r rank,\n" \
 	  "%n program, %t start time, %w window") \
 	X(TRACE, "GPUTRACE_TRACE", "trace", SOURCES, "cuda,nvtx", \
-	  "what to record: cuda, nvtx, memory, uvm, osrt,\n" \
-	  "cpu, nvml, stacks, cublas, cudnn, nccl, torch") \
+	  "what to record: " SOURCE_WORDS("\n")) \
 	X(API, "GPUTRACE_API", "api", API, "essential", \
 	  "API calls to record: essential, all, none") \
 	X(GRAPH, "GPUTRACE_GRAPH", "graph", GRAPH, "node", \

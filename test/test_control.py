@@ -191,6 +191,23 @@ def test_refused(server, line, code):
         assert client.ask("status")["ok"]       # and goes on
 
 
+SOURCES = ["cuda", "nvtx", "memory", "uvm", "osrt", "cpu", "nvml", "stacks",
+           "cublas", "cudnn", "nccl", "torch"]
+
+
+def test_all_sources_are_told(server):
+    """By help and by a refusal, and each is taken."""
+    for name in ("start", "capture", "record"):
+        text, _ = command(name, "--help").communicate(timeout=20)
+        words = text.split("what to record: ")[1].replace(",", "").split()
+        assert words[:len(SOURCES)] == SOURCES
+    with server.client() as client:
+        word = client.ask("start trace=gpu")
+        assert all(source in word["error"] for source in SOURCES)
+        assert client.ask("start trace=%s" % ",".join(SOURCES))["ok"]
+        assert client.ask("stop")["ok"]
+
+
 def test_no_way_out_of_the_folder(server, tmp_path):
     (server.folder / "link").symlink_to(tmp_path)
     (server.folder / "file").symlink_to(tmp_path / "x.json")

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "inject/protocol.h"
+#include "inject/settings.h"
 #include "tools/control_choose.h"
 #include "tools/control_file.h"
 #include "tools/gputrace.h"
@@ -29,7 +30,7 @@ static const struct option_spec specs[] = {
 	{ "duration", 'd', "TIME", "5s (default), 500ms, 2m" },
 	{ "out", 'o', "FILE", "the trace, .gz compressed; %p pid, %n program,\n"
 		"%t time (default gputrace-%p-%t.json)" },
-	{ "trace", 't', "LIST", "what to record: cuda, nvtx, memory, uvm" },
+	{ "trace", 't', "LIST", "what to record: " SOURCE_WORDS("\n") },
 	{ "at", 0, "WHEN", "begin then: +2s, 12:30:05, or seconds since 1970" },
 	CONTROL_SPECS,
 };

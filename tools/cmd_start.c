@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "inject/protocol.h"
+#include "inject/settings.h"
 #include "tools/control_choose.h"
 #include "tools/control_file.h"
 #include "tools/gputrace.h"
@@ -16,7 +17,7 @@ static const struct option_spec specs[] = {
 	{ "duration", 'd', "TIME", "stop by itself after 5s, 500ms, 2m" },
 	{ "out", 'o', "NAME", "a file in the folder of GPUTRACE_OUT;\n"
 		"%p pid, %n program, %t time" },
-	{ "trace", 't', "LIST", "what to record: cuda, nvtx, memory, uvm" },
+	{ "trace", 't', "LIST", "what to record: " SOURCE_WORDS("\n") },
 	{ "at", 0, "WHEN", "begin then: +2s, 12:30:05, or seconds since 1970" },
 	CONTROL_SPECS,
 };
