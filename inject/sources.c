@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "inject/sources.h"
 
+#include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,6 +47,8 @@ static bool arm(int i)
 	if (!table[i].is_armed && !table[i].has_failed) {
 		table[i].has_failed = source->arm && source->arm(&options);
 		table[i].is_armed = !table[i].has_failed;
+		/* What it did not find is no error of the program's. */
+		(void)dlerror();
 	}
 	return table[i].is_armed;
 }

@@ -229,6 +229,7 @@ def test_signal_is_another(tmp_path):
 def test_dlopen(tmp_path):
     done, trace = stacks(tmp_path, "dlopen", "--seconds", 0.7)
     assert done.did["dlopen"]["times"] > 10
+    assert done.did["dlopen"]["errors"] == 0    # none of ours in dlerror()
     assert samples(trace)["compute"] > 0
     assert trace.losses() == {}
 

@@ -277,6 +277,7 @@ static void mode_dlopen(void)
 
 	if (len < 0)
 		exit(1);
+	TALLY("dlopen", "errors", dlerror() != NULL);
 	snprintf(path, sizeof path, "%s/../shim/plugin.so", dirname(self));
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, compute, NULL);
