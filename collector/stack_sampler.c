@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "collector/clock.h"
+#include "collector/filter.h"
 #include "collector/log.h"
 #include "collector/modules.h"
 #include "collector/own_thread.h"
@@ -44,9 +45,23 @@ static _Atomic uint32_t wake, is_wanted;
 static uint32_t nr_looks, sample_hz;
 static bool is_crowded;                 /* that was said */
 
+#define NO_TIMERS "stacks: no samples %s: the program's own filter of " \
+	"system calls (seccomp) might end it for a timer"
+
+/* A filter of system calls that the program has put up may end it for a timer,
+ * also for the end of one: those that are there stay, and their signals are
+ * for nothing outside a window. */
+static bool may_use_timers(void)
+{
+	static bool is_filtered;
+
+	is_filtered = is_filtered || filter_is_own();
+	return !is_filtered;
+}
+
 static void stop_timer(struct slot *slot)
 {
-	if (slot->has_timer)
+	if (slot->has_timer && may_use_timers())
 		sample_slot_stop(&slot->sample);
 	slot->has_timer = false;
 }
@@ -130,6 +145,11 @@ static void decide(struct slot *slot)
 		stop_timer(slot);
 	if (!may || slot->has_timer)
 		return;
+	if (!may_use_timers()) {
+		sample_hz = 0;
+		log_queue(LOG_WARN, NO_TIMERS, "of further threads");
+		return;
+	}
 	error = sample_slot_start(&slot->sample, slot->tid, sample_hz);
 	slot->has_timer = !error;
 	if (error == -EAGAIN)
@@ -232,6 +252,10 @@ int stack_sampler_prepare(uint32_t hz)
 {
 	int error;
 
+	if (hz && !may_use_timers()) {
+		log_line(LOG_WARN, NO_TIMERS, "of CPU time");
+		hz = 0;
+	}
 	sample_hz = hz && !sample_signal_take(slots, sizeof slots) ? hz : 0;
 	error = own_thread_start("gputrace-stacks", run, NULL);
 	if (error)

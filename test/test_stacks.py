@@ -183,6 +183,27 @@ def test_a_timer_of_the_programs_own(tmp_path):
     assert samples(trace)["heavy"] > 10
 
 
+@pytest.mark.skipif(bool(SANITIZED), reason="the sanitizer's own calls")
+def test_a_filter_of_system_calls(tmp_path):
+    """One that was there: no timer is made.  One that comes inside a window:
+    none is made or taken away any more, and no perf event; the rest goes on."""
+    sources = dict(STACKS, GPUTRACE_TRACE="cuda,stacks,cpu,osrt")
+    if run("bounds", "seccomp", "kill", traced=False).status == 77:
+        pytest.skip("no seccomp filters")
+    done = run("bounds", "seccomp", "kill", GPUTRACE_OUT=tmp_path / "b.json",
+               **sources)
+    assert done.status == 0, done.err
+    assert "no samples of CPU time: the program's own filter" in done.err
+    assert Trace(tmp_path / "b.json").slices("kernel")
+    done = run("stacks", "filter", "--seconds", 1,
+               GPUTRACE_OUT=tmp_path / "s.json", **sources)
+    assert done.status == 0, done.err
+    assert done.did["filter"] == {"error": 0}
+    assert "no samples of further threads: the program's own" in done.err
+    found = samples(Trace(tmp_path / "s.json"))
+    assert found["heavy"] > 50 and not found["compute"]
+
+
 def test_signal_is_waited_for(tmp_path):
     """A thread that blocks it may take it by sigwait(): it gets none."""
     done, trace = stacks(tmp_path, "waits", "--seconds", 0.6)

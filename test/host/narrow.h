@@ -11,4 +11,8 @@
  */
 int narrow_seccomp(bool kills);
 
+/* One for all threads of the process, which kills it for what a profiler calls
+ * and a program does not: timers of threads, perf events.  Context: any. */
+int narrow_profilers(void);
+
 #endif

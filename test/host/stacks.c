@@ -11,6 +11,7 @@
  *	signals  computes under a storm of its own signals and timers
  *	taken    takes SIGURG after 0.3 s, and computes
  *	timer    has a timer that sends SIGURG, and computes
+ *	filter   lets no thread make timers or perf events, from its half on
  *	waits    blocks SIGURG from the start, computes, and looks whether
  *	         one has come
  *	reset    puts all signals back to their defaults, and computes
@@ -42,6 +43,7 @@
 #include <unistd.h>
 
 #include "test/host/gpu.h"
+#include "test/host/narrow.h"
 #include "test/noinline.h"
 
 enum { SYNCS = 20, KERNEL_NS = 2000000 };
@@ -293,6 +295,17 @@ static void mode_dlopen(void)
 	TALLY("dlopen", "times", nr);
 }
 
+static void mode_filter(void)
+{
+	pthread_t thread;
+
+	heavy(seconds / 2);
+	TALLY("filter", "error", narrow_profilers());
+	pthread_create(&thread, NULL, compute, NULL);
+	heavy(seconds / 2);
+	pthread_join(thread, NULL);
+}
+
 /* ---- garbage ---- */
 
 #if defined(__x86_64__)
@@ -388,6 +401,7 @@ static const struct {
 	{ "taken", mode_taken, NULL }, { "waits", mode_waits, block_signal },
 	{ "reset", mode_reset, NULL }, { "go", mode_go, have_signal },
 	{ "dlopen", mode_dlopen, NULL }, { "timer", mode_timer, NULL },
+	{ "filter", mode_filter, NULL },
 	{ "garbage", mode_garbage, NULL }, { "jit", mode_jit, NULL },
 	{ "sleep", mode_sleep, NULL },
 };
