@@ -50,7 +50,10 @@ bool perf_map_find(uint32_t pid, uint64_t address, char *name, size_t size)
 	FILE *file = open_map(pid);
 
 	while (file && bytes < BYTES_MAX && fgets(line, sizeof(line), file)) {
-		bytes += strlen(line);
+		size_t len = strlen(line);
+
+		/* What has zeros in it was longer. */
+		bytes += len && line[len - 1] == '\n' ? len : sizeof(line);
 		is_found |= take_line(line, address, name, size);
 	}
 	if (file)
