@@ -8,55 +8,123 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { BYTES_MAX = 8 << 20, LINE_SIZE = 1024 };
+enum { BYTES_MAX = 8 << 20, LINE_SIZE = 1024, ENTRIES_MAX = 256 << 10 };
+
+/* A line: what is asked of each address, and where the rest is. */
+struct entry {
+	uint64_t start;
+	uint32_t length, offset;
+};
+
+/* The file grows at its end: what was read once is not read again. */
+static struct {
+	uint32_t pid;
+	ino_t inode;
+	off_t seen;
+	struct entry *list;
+	uint32_t nr, room;
+} map;
 
 /* One of another user tells nothing of ours. */
-static FILE *open_map(uint32_t pid)
+static int open_map(uint32_t pid, struct stat *found)
 {
 	char path[64];
-	struct stat found;
-	FILE *file;
 	int fd;
 
 	snprintf(path, sizeof(path), "/tmp/perf-%u.map", pid);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
-	if (fd < 0)
-		return NULL;
-	file = !fstat(fd, &found) && S_ISREG(found.st_mode) &&
-		found.st_uid == geteuid() ? fdopen(fd, "r") : NULL;
-	if (!file)
+	if (fd >= 0 && (fstat(fd, found) || !S_ISREG(found->st_mode) ||
+			found->st_uid != geteuid())) {
 		close(fd);
-	return file;
+		fd = -1;
+	}
+	return fd;
 }
 
-static bool take_line(const char *line, uint64_t address, char *name,
-		      size_t size)
+/* The name, or NULL: it is no such line. */
+static const char *split(const char *line, struct entry *entry)
 {
 	char *end;
-	uint64_t start = strtoull(line, &end, 16);
-	uint64_t length = *end == ' ' ? strtoull(end, &end, 16) : 0;
+	uint64_t length;
 
-	if (address - start >= length || *end != ' ')
-		return false;
-	snprintf(name, size, "%.*s", (int)strcspn(end + 1, "\n"), end + 1);
-	return *name;
+	entry->start = strtoull(line, &end, 16);
+	length = *end == ' ' ? strtoull(end, &end, 16) : 0;
+	entry->length = length < UINT32_MAX ? (uint32_t)length : UINT32_MAX;
+	return length && *end == ' ' && end[1] ? end + 1 : NULL;
+}
+
+static void keep(const struct entry *entry)
+{
+	uint32_t room = map.room ? 2 * map.room : 1024;
+	struct entry *list;
+
+	if (map.nr == map.room) {
+		list = room <= ENTRIES_MAX ?
+			realloc(map.list, room * sizeof(*list)) : NULL;
+		if (!list)
+			return;
+		map.list = list;
+		map.room = room;
+	}
+	map.list[map.nr++] = *entry;
+}
+
+/* A line that has no end yet is read again. */
+static void read_on(int fd)
+{
+	char line[LINE_SIZE];
+	ssize_t len;
+
+	while (map.seen < BYTES_MAX &&
+	       (len = pread(fd, line, sizeof(line) - 1, map.seen)) > 0) {
+		char *end = memchr(line, '\n', (size_t)len);
+		struct entry entry = { .offset = (uint32_t)map.seen };
+
+		if (!end && len < (ssize_t)sizeof(line) - 1)
+			break;
+		*(end ? end : line + len) = 0;
+		if (split(line, &entry))
+			keep(&entry);
+		map.seen += end ? end + 1 - line : len;
+	}
+}
+
+static bool read_name(int fd, uint32_t offset, char *name, size_t size)
+{
+	char line[LINE_SIZE];
+	ssize_t len = pread(fd, line, sizeof(line) - 1, offset);
+	struct entry entry;
+	const char *text;
+
+	line[len > 0 ? len : 0] = 0;
+	line[strcspn(line, "\n")] = 0;
+	text = split(line, &entry);
+	if (text)
+		snprintf(name, size, "%s", text);
+	return text;
 }
 
 bool perf_map_find(uint32_t pid, uint64_t address, char *name, size_t size)
 {
-	char line[LINE_SIZE];
-	size_t bytes = 0;
+	struct stat found;
+	int fd = open_map(pid, &found);
 	bool is_found = false;
-	FILE *file = open_map(pid);
+	uint32_t i;
 
-	while (file && bytes < BYTES_MAX && fgets(line, sizeof(line), file)) {
-		size_t len = strlen(line);
-
-		/* What has zeros in it was longer. */
-		bytes += len && line[len - 1] == '\n' ? len : sizeof(line);
-		is_found |= take_line(line, address, name, size);
+	if (fd < 0)
+		return false;
+	if (map.pid != pid || map.inode != found.st_ino ||
+	    map.seen > found.st_size) {
+		map.pid = pid;
+		map.inode = found.st_ino;
+		map.seen = 0;
+		map.nr = 0;
 	}
-	if (file)
-		fclose(file);
+	read_on(fd);
+	for (i = map.nr; i-- > 0 && !is_found;)
+		if (address - map.list[i].start < map.list[i].length)
+			is_found = read_name(fd, map.list[i].offset, name,
+					     size);
+	close(fd);
 	return is_found;
 }

@@ -276,8 +276,8 @@ static void test_perf_map(void)
 	snprintf(path, sizeof path, "/tmp/perf-%u.map", pid);
 	CHECK(!perf_map_find(pid, 0x2000, name, sizeof name));
 	file = fopen(path, "w");
-	fputs("1000 100 old name\n2000 10 one\nnonsense\n2000\n1000 100 new "
-	      "name\n3000 10 \n", file);
+	fputs("1000 100 old name\n2000 10 one\nnonsense\n2000\n\n2000 \n"
+	      "1000 100 new name\n3000 10 \n", file);
 	fclose(file);
 	CHECK(perf_map_find(pid, 0x10ff, name, sizeof name) &&
 	      !strcmp(name, "new name"));
@@ -285,6 +285,22 @@ static void test_perf_map(void)
 	      !strcmp(name, "one"));
 	CHECK(!perf_map_find(pid, 0x2010, name, sizeof name));
 	CHECK(!perf_map_find(pid, 0x3000, name, sizeof name));
+	/* It grows; another one takes its place. */
+	file = fopen(path, "a");
+	fputs("2000 10 t", file);
+	fflush(file);
+	CHECK(perf_map_find(pid, 0x2000, name, sizeof name) &&
+	      !strcmp(name, "one"));
+	fputs("wo\n", file);
+	fclose(file);
+	CHECK(perf_map_find(pid, 0x2000, name, sizeof name) &&
+	      !strcmp(name, "two"));
+	file = fopen(path, "w");
+	fputs("2000 10 one\n", file);
+	fclose(file);
+	CHECK(perf_map_find(pid, 0x2000, name, sizeof name) &&
+	      !strcmp(name, "one"));
+	CHECK(!perf_map_find(pid, 0x10ff, name, sizeof name));
 	/* Zeros are no lines, and are read all the same: not all of these. */
 	CHECK(!truncate(path, (off_t)1 << 40));
 	CHECK(perf_map_find(pid, 0x2000, name, sizeof name) &&
