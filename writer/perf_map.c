@@ -113,9 +113,11 @@ bool perf_map_find(uint32_t pid, uint64_t address, char *name, size_t size)
 
 	if (fd < 0)
 		return false;
-	if (map.pid != pid || map.inode != found.st_ino ||
-	    map.seen > found.st_size) {
-		map.pid = pid;
+	/* In the child of a fork the table may be half of one: left alone. */
+	if (map.pid != pid)
+		memset(&map, 0, sizeof(map));
+	map.pid = pid;
+	if (map.inode != found.st_ino || map.seen > found.st_size) {
 		map.inode = found.st_ino;
 		map.seen = 0;
 		map.nr = 0;
