@@ -117,7 +117,10 @@ def test_the_device_has_a_clock_of_its_own(tmp_path, fault, has_before):
     done = run(*DECODE, 1.5, GPUTRACE_OUT=tmp_path / "t.json", **fault)
     trace = Trace(tmp_path / "t.json")
     steps = int(done.out.split()[1])
-    assert len(trace.ranges("step")) == steps and trace.losses() == {}
+    # One kernel may run when the clock jumps back: it ends before its start.
+    across = [{}, {"end before start": 1}] if "SIM_CLOCK_JUMP_MS" in fault \
+        else [{}]
+    assert len(trace.ranges("step")) == steps and trace.losses() in across
     # each as long as it was: 5 us of the device's, whatever it lasts here
     durations = sorted(k["end"] - k["start"] for k in trace.slices("kernel"))
     assert durations[len(durations) // 2] < 20000
