@@ -354,7 +354,8 @@ def test_wait_by_line_and_operator(gputrace, tmp_path):
         made.slice("cpu_op", "aten::item", at + 11, 310)
         made.slice("cpu_op", "aten::_local_scalar_dense", at + 12, 308)
         made.call("cudaStreamSynchronize", at + 20, 300,
-                  line="serve.py:123 sample", stack="serve.py:123 sample\n")
+                  line="serve.py:123 sample", stack="cudaStreamSynchronize\n"
+                  "serve.py:123 sample\nserve.py:9 main\n")
         made.kernel("b", at + 400, at + 405, 100)
         made.call("cudaStreamSynchronize", at + 410, 100,
                   line="serve.py:99 sample")
@@ -362,10 +363,14 @@ def test_wait_by_line_and_operator(gputrace, tmp_path):
     found = diagnosed(gputrace, path)["by_id"]["sync"]
     assert found["evidence"]["line"] == "serve.py:123 sample"
     assert found["evidence"]["operator"] == "aten::item"
+    assert found["evidence"]["stack"].split("\n")[:3] == [
+        "cudaStreamSynchronize", "serve.py:123 sample", "serve.py:9 main"]
     assert found["evidence"]["wait_ns"] == 6 * 300000
     said = gputrace("diagnose", path).out
     assert "from serve.py:123 sample" in said
     assert "by the operator aten::item" in said
+    assert "cudaStreamSynchronize < serve.py:123 sample < serve.py:9 main" \
+        in " ".join(said.split())
     assert "stacks" not in said
 
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/diagnose.h"
 
@@ -154,6 +156,28 @@ static bool find_site(struct subject *d, struct site *worst)
 	return worst->wait > 0;
 }
 
+/* "sample < step < main": the innermost frames of the longest call. */
+static void say_stack(const struct subject *d, struct found *f,
+		      const struct model_call *c)
+{
+	enum { FRAMES = 8 };
+	const char *stack = model_stack(d->m, c), *at = stack;
+	char text[1024];
+	size_t len = 0, n;
+
+	for (int i = 0; i < FRAMES && *at; i++, at += n + (at[n] == '\n')) {
+		n = strcspn(at, "\n");
+		if (len + n + 4 > sizeof(text))
+			break;
+		len += snprintf(text + len, sizeof(text) - len, "%s%.*s",
+				len ? " < " : "", (int)n, at);
+	}
+	if (len)
+		found_say(f, "the longest one's stack: %s%s", text,
+			  *at ? " < ..." : "");
+	found_text(f, "stack", stack);
+}
+
 /* The line of the program, and the framework's operator, that led to it. */
 static void say_origin(const struct subject *d, struct found *f,
 		       const struct site *s)
@@ -172,6 +196,7 @@ static void say_origin(const struct subject *d, struct found *f,
 		found_say(f, "it comes from %s", line);
 	else if (*name)
 		found_say(f, "it comes from the operator %s", name);
+	say_stack(d, f, c);
 	found_text(f, "line", line);
 	found_text(f, "operator", name);
 }

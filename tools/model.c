@@ -26,6 +26,7 @@ void model_fini(struct model *m)
 	pairs_fini(&m->streams);
 	pairs_fini(&m->processes);
 	pairs_fini(&m->lanes);
+	pairs_fini(&m->stacks);
 	intern_fini(&m->names);
 	big_free(m->work);
 	big_free(m->call);
@@ -246,6 +247,17 @@ static enum call_kind call_kind(const struct json_value *name)
 	return CALL_OTHER;
 }
 
+static void add_stack(struct model *m, const struct trace_event *ev)
+{
+	const struct json_value *stack = trace_arg(ev, ARG_STACK);
+	bool is_new;
+
+	if (stack->type == JSON_STRING)
+		(void)find_or_make(m, &m->stacks, m->nr_files,
+				   event_correlation(ev),
+				   value_name(m, stack), &is_new);
+}
+
 static void add_call(struct model *m, const struct trace_event *ev,
 		     uint32_t name, int64_t start, int64_t end)
 {
@@ -258,6 +270,7 @@ static void add_call(struct model *m, const struct trace_event *ev,
 		m->no_memory = true;
 		return;
 	}
+	add_stack(m, ev);
 	m->call[m->nr_calls++] = (struct model_call){
 		.start = start, .end = end, .name = name, .lane = lane,
 		.correlation = event_correlation(ev), .work = MODEL_NONE,

@@ -143,6 +143,7 @@ struct model {
 	       nr_streams, cap_streams, nr_devices, cap_devices, nr_lanes,
 	       cap_lanes, nr_files, cap_files;
 	struct pairs devices, streams, processes, lanes;
+	struct pairs stacks;            /* (file, correlation) -> its text */
 	struct trace_base base;         /* of the first file */
 	int64_t shift_ns;
 	int64_t first_ns, last_ns;      /* of all slices */
@@ -176,6 +177,9 @@ static inline const char *model_name(const struct model *m, uint32_t name)
  * on follow, up to nr_rows or another lane or kind. */
 size_t model_row_at(const struct model *m, uint32_t lane, enum row_kind kind,
 		    int64_t at);
+
+/* The stack of a call, innermost first, a line each; "" where none is known. */
+const char *model_stack(const struct model *m, const struct model_call *c);
 
 /* The last call of a lane that began at or before a time, or MODEL_NONE. */
 uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at);

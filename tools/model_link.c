@@ -213,6 +213,14 @@ size_t model_row_at(const struct model *m, uint32_t lane, enum row_kind kind,
 	return lo;
 }
 
+const char *model_stack(const struct model *m, const struct model_call *c)
+{
+	uint32_t name = c->correlation ?
+		pairs_find(&m->stacks, c->file, c->correlation) : MODEL_NONE;
+
+	return name == MODEL_NONE ? "" : model_name(m, name);
+}
+
 uint32_t model_call_at(const struct model *m, uint32_t lane, int64_t at)
 {
 	size_t lo = m->lane[lane].first_call, first = lo;

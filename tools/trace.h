@@ -49,7 +49,7 @@
 	X(SORT_INDEX, "sort_index") X(GPU_OPS, "GPU operations") \
 	X(BLOCKS, "blocks per SM") X(PRIORITY, "priority") \
 	X(LABELS, "labels") X(CALL_CORRELATION, "call correlation") \
-	X(LINE, "line") X(MODULE, "module") X(THREAD, "thread")
+	X(LINE, "line") X(MODULE, "module") X(THREAD, "thread") X(STACK, "stack")
 
 #define TRACE_CATS(X) \
 	X(KERNEL, "kernel") X(MEMCPY, "gpu_memcpy") X(MEMSET, "gpu_memset") \
