@@ -237,7 +237,8 @@ static struct stack *make(struct stacks *stacks,
 	stack->line_at = telling.line_at;
 	stack->line_len = telling.line == NO_LINE ? 0 : telling.line_len;
 	stack->len = (uint32_t)stacks->text.len;
-	memcpy(stack->text, stacks->text.data, stacks->text.len);
+	if (stack->len)         /* there may be no frame at all */
+		memcpy(stack->text, stacks->text.data, stack->len);
 	return stack;
 }
 

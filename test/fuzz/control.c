@@ -6,6 +6,7 @@
  */
 #include "inject/control_parse.h"
 #include "inject/protocol.h"
+#include "inject/settings.h"
 #include "test/fuzz/fuzz.h"
 
 static void is_sentence(const char *why, size_t room)
@@ -29,7 +30,7 @@ static void is_whole(const struct request *request)
 		     !request->at_ns);
 	if (request->verb == REQUEST_STOP || request->verb == REQUEST_STATUS)
 		MUST(!has_target);
-	MUST(request->sources < 16);
+	MUST(request->sources < SOURCE_TORCH << 1);
 }
 
 static void one(const char *line, size_t len)

@@ -45,7 +45,8 @@ static void one(const struct setting *setting, const char *value)
 			MUST(number > 0 && number <= UINT64_MAX / 2);
 		else
 			MUST(number < (setting->kind == KIND_SIGNAL ? 65 :
-				       16));
+				       setting->kind == KIND_SOURCES ?
+				       SOURCE_TORCH << 1 : 16));
 		parts(setting, value);
 	}
 	free(why);

@@ -188,6 +188,52 @@ static void add_name(uint32_t kind)
 	ring_commit(thread_ring(thread_self()));
 }
 
+/* Its kind is the source's own and static, as in the library. */
+static void add_slice(uint32_t kind)
+{
+	static const char *const words[] = { "pipe", "so\"cket" };
+	static const struct slice_kind kinds[] = {
+		{ .cat = "osrt", .name = "read", .text_name = "device",
+		  .fields = { { "fd", VALUE_I64, NULL },
+			      { "share", VALUE_DOUBLE, NULL },
+			      { "set", VALUE_ABSENT_0, NULL } } },
+		{ .cat = "thread_state", .row = ROW_STATE,
+		  .fields = { { "n", VALUE_U64, NULL } } },
+		{ .cat = "sample", .row = ROW_STACK },
+		{ .cat = "process", .name = "load", .row = ROW_PROCESS,
+		  .fields = { { "what", VALUE_WORD, words } } },
+	};
+	unsigned int has = (unsigned int)take(&fuzz.in, 1), nr = has >> 3 & 3;
+	struct slice_record *record = reserve(kind, sizeof(*record) + nr * 8,
+					      has & 4 ? next_text() : NULL);
+	uint32_t i;
+
+	record->kind = &kinds[kind == RECORD_COUNTER ? 3 : has & 3];
+	record->end_ns = record->head.t_ns + take(&fuzz.in, 4);
+	record->tid = (uint32_t)take(&fuzz.in, 1);
+	record->nr_values = nr;
+	for (i = 0; i < nr; i++)
+		record->values[i] = record->kind == &kinds[3] ? has >> 7 :
+			take(&fuzz.in, 8);
+	ring_commit(thread_ring(thread_self()));
+}
+
+static void add_stack(void)
+{
+	unsigned int nr = (unsigned int)take(&fuzz.in, 1) % 8, i;
+	struct stack_record *record = reserve(RECORD_STACK, sizeof(*record) +
+					      nr * 8, next_text());
+
+	record->nr_pcs = nr;
+	record->ends = take(&fuzz.in, 1);
+	record->tid = (uint32_t)take(&fuzz.in, 1);
+	record->of = (uint32_t)take(&fuzz.in, 1) % 3;
+	record->correlation = (uint32_t)take(&fuzz.in, 1);
+	for (i = 0; i < nr; i++)
+		record->pcs[i] = take(&fuzz.in, 8);
+	ring_commit(thread_ring(thread_self()));
+}
+
 /* The program's own call, with attributes of any kind. */
 static void call_nvtx(void)
 {
@@ -260,14 +306,21 @@ static void write_out(bool everything)
 
 static void step(void)
 {
-	unsigned int what = (unsigned int)take(&fuzz.in, 1) % 32;
+	static const uint32_t names[] = {
+		RECORD_NAME, RECORD_THREAD_BEGIN, RECORD_THREAD_END,
+	};
+	unsigned int byte = (unsigned int)take(&fuzz.in, 1), what = byte % 32;
 
-	if (what < 12) {
+	if (byte >= 250) {
+		add_stack();
+	} else if (byte >= 240) {
+		add_slice(byte % 2 ? RECORD_SLICE : RECORD_COUNTER);
+	} else if (what < 12) {
 		add_activity();
 	} else if (what < 22) {
 		add_range(RECORD_RANGE_PUSH + what % 5);
 	} else if (what < 25) {
-		add_name(RECORD_NAME + what % 3);
+		add_name(names[what % 3]);
 	} else if (what < 28) {
 		call_nvtx();
 	} else if (what == 28) {
