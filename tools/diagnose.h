@@ -125,6 +125,7 @@ struct subject {                /* one GPU in its window */
 		int64_t ns;
 	} *doing;
 	size_t nr_doing, cap_doing;
+	struct pairs doing_by;  /* (kind, name) -> its place */
 	int64_t in_calls;       /* of idle[CAUSE_LAUNCH]: inside API calls */
 	int64_t *gap_before;    /* of each work of the device */
 	uint8_t *gap_cause;     /* its largest part */

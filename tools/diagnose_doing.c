@@ -10,18 +10,20 @@
  */
 static struct doing *doing_of(struct subject *d, const struct model_row *row)
 {
-	size_t i = 0;
+	uint32_t i = MODEL_NONE;
+	bool is_new = false;
 
-	while (i < d->nr_doing && (d->doing[i].name != row->name ||
-				   d->doing[i].kind != row->kind))
-		i++;
-	if (i < d->nr_doing)
-		return &d->doing[i];
-	if (!VEC_ROOM(d->doing, d->nr_doing, d->cap_doing)) {
+	if (VEC_ROOM(d->doing, d->nr_doing, d->cap_doing))
+		i = pairs_put(&d->doing_by, row->kind, row->name, d->nr_doing,
+			      &is_new);
+	if (i == MODEL_NONE) {
 		d->no_memory = true;
 		return NULL;
 	}
-	d->doing[d->nr_doing++] = (struct doing){ row->name, row->kind, 0 };
+	if (is_new)
+		d->doing[d->nr_doing++] = (struct doing){
+			row->name, row->kind, 0,
+		};
 	return &d->doing[i];
 }
 

@@ -200,4 +200,5 @@ void subject_fini(struct subject *d)
 	free(d->pause_count);
 	free(d->pause_kind);
 	free(d->doing);
+	pairs_fini(&d->doing_by);
 }
