@@ -53,17 +53,8 @@ static struct mapping *find(const void *array)
 
 static struct mapping *add(void)
 {
-	size_t wider = cap_mappings + cap_mappings / 2 + 16;
-	struct mapping *moved;
-
-	if (nr_mappings == cap_mappings) {
-		moved = realloc(mappings, wider * sizeof(*moved));
-		if (!moved)
-			return NULL;
-		mappings = moved;
-		cap_mappings = wider;
-	}
-	return &mappings[nr_mappings++];
+	return VEC_ROOM(mappings, nr_mappings, cap_mappings) ?
+		&mappings[nr_mappings++] : NULL;
 }
 
 /* ---- Files without a name ---- */
