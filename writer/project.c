@@ -74,7 +74,8 @@ uint32_t range_external_id(const struct ranges *ranges, uint32_t index,
 {
 	const struct node *node;
 
-	if (!is_live(ranges, index, turn))
+	/* Most programs have no operators at all. */
+	if (!ranges->last_external_id || !is_live(ranges, index, turn))
 		return 0;
 	for (; index; index = node->parent) {
 		node = &ranges->nodes[index];
