@@ -10,6 +10,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collector/filter.h"
+
 /* Newer than some headers (Linux 4.17). */
 #define SWITCH_OUT_PREEMPT (1 << 14)
 
@@ -56,11 +58,14 @@ int cpu_ring_open(struct cpu_ring *ring, uint32_t tid, uint32_t nr_pages)
 		.use_clockid = 1, .clockid = CLOCK_BOOTTIME,
 	};
 	size_t page = page_size();
-	int fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)tid, -1, -1,
-			      PERF_FLAG_FD_CLOEXEC);
-	int err;
+	int fd, err;
 
 	memset(ring, 0, sizeof *ring);
+	/* It may have come since the window opened. */
+	if (filter_is_there())
+		return -EPERM;
+	fd = (int)syscall(SYS_perf_event_open, &attr, (pid_t)tid, -1, -1,
+			  PERF_FLAG_FD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	ring->page = mmap(NULL, (nr_pages + CPU_RING_EXTRA) * page,

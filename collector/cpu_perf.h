@@ -25,7 +25,8 @@ struct cpu_ring {
 #define CPU_RING_EXTRA 1
 
 /* nr_pages of records, a power of two.  0 or -errno: -EACCES and -EPERM where
- * it is refused, or no more memory may be locked. */
+ * it is refused, no more memory may be locked, or there is a filter of system
+ * calls, which may end the process for this one. */
 int cpu_ring_open(struct cpu_ring *ring, uint32_t tid, uint32_t nr_pages);
 void cpu_ring_close(struct cpu_ring *ring);
 

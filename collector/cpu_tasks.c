@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "collector/clock.h"
-#include "collector/filter.h"
 #include "collector/loss.h"
 #include "collector/own_thread.h"
 
@@ -113,12 +112,6 @@ static void open_ring(struct cpu_tasks *tasks, struct task *task)
 	uint32_t pages = pages_for_next(tasks);
 	int err = -ENOMEM;
 
-	/* It may have come since the window opened: see cpu.c. */
-	if (pages && filter_is_own()) {
-		pages = 0;
-		err = -EPERM;
-		tasks->pages_max = 0;
-	}
 	for (; pages; pages /= 2) {
 		err = cpu_ring_open(&task->ring, task->tid, pages);
 		if (err != -EPERM && err != -ENOMEM)

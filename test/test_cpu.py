@@ -156,6 +156,18 @@ def test_sampled_shares(tmp_path, way):
 
 
 @needs_perf
+@filters
+def test_a_filter_that_comes_late(tmp_path):
+    """It kills for a perf event: no ring that has become too small is made
+    larger, and no thread that is new has one."""
+    for args in (), ("--short", 20):
+        done, trace = busy(tmp_path, "--late", "--storm", "--seconds", 1, *args)
+        check_rows(trace)
+        for name in "storms 1", "computes":
+            assert states(trace, done.did["threads"][name])
+
+
+@needs_perf
 def test_a_storm_of_switches(tmp_path):
     """Two threads wake each other as fast as they can: the file stays small,
     and the other threads' shares right.  (Of theirs the kernel counts the

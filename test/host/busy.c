@@ -3,13 +3,14 @@
  * busy: threads of known behaviour, and what the kernel counted of each.
  *
  *	busy [--seconds S] [--idle N] [--storm] [--short N] [--windows N]
- *	     [--refuse | --kill] [--fork] [--no-gpu]
+ *	     [--refuse | --kill | --late] [--fork] [--no-gpu]
  *
  * One thread computes, one sleeps 2 ms and computes 1 ms in turn, two fight for
  * a lock, one waits for the end; with --idle N more wait, with --storm two
  * wake each other as fast as they can, with --short N come and go.  --windows
  * starts and stops the profiler so often.  --refuse and --kill: under a filter
- * of system calls.  Prints {"threads": {NAME: {tid, start_ns, end_ns, cpu_ns,
+ * of system calls; --late: one that kills for what profilers call comes when
+ * the recording has found the threads.  Prints {"threads": {NAME: {tid, start_ns, end_ns, cpu_ns,
  * run_ns, delay_ns}}}: epoch times, and counts between them of the thread's
  * clock and of schedstat, read by the thread itself.
  */
@@ -35,7 +36,7 @@ enum { NR_KNOWN = 7, IDLE_MAX = 1000 };
 
 static double seconds = 2;
 static long nr_idle, nr_short, nr_windows, nr_storm;
-static bool is_refused, is_killed, has_child, no_gpu;
+static bool is_refused, is_killed, is_late, has_child, no_gpu;
 static _Atomic bool is_over;
 static pthread_mutex_t fought_for = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t end_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -243,6 +244,7 @@ static void parse(int argc, char **argv)
 		{ "storm", no_argument, NULL, 'o' },
 		{ "refuse", no_argument, NULL, 'r' },
 		{ "kill", no_argument, NULL, 'k' },
+		{ "late", no_argument, NULL, 'l' },
 		{ "fork", no_argument, NULL, 'f' },
 		{ "no-gpu", no_argument, NULL, 'g' },
 		{ 0 },
@@ -258,10 +260,19 @@ static void parse(int argc, char **argv)
 		case 'o': nr_storm = 2; break;
 		case 'r': is_refused = true; break;
 		case 'k': is_killed = true; break;
+		case 'l': is_late = true; break;
 		case 'f': has_child = true; break;
 		case 'g': no_gpu = true; break;
 		default: exit(2);
 		}
+}
+
+/* The recording has found all threads, and they begin after that. */
+static void narrow_late(void)
+{
+	usleep(100000);
+	if (narrow_profilers())
+		exit(77);
 }
 
 static void fork_child(void)
@@ -332,6 +343,8 @@ int main(int argc, char **argv)
 			return 2;
 	if (!no_gpu)
 		gpu_launch(&gpu, KERNEL_COPY, NULL, 1000);
+	if (is_late)
+		narrow_late();
 	short_threads();
 	windows();
 	if (has_child)
