@@ -10,7 +10,6 @@
 #include "collector/cpu_tasks.h"
 #include "collector/filter.h"
 #include "collector/log.h"
-#include "collector/own_thread.h"
 #include "collector/sampler.h"
 
 #define MS UINT64_C(1000000)
@@ -182,7 +181,6 @@ static void close_window(void)
 static void forget(void)
 {
 	sampler_forget(&sampler);
-	own_thread_forget_all();
 }
 
 const struct source cpu_source = {

@@ -271,7 +271,6 @@ static void close_window(void)
 static void forget(void)
 {
 	sampler_forget(&sampler);
-	own_thread_forget_all();
 }
 
 const struct source nvml_source = {

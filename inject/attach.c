@@ -16,6 +16,7 @@
 #include "collector/log.h"
 #include "collector/nvtx.h"
 #include "collector/nvtx_marks.h"
+#include "collector/own_thread.h"
 #include "collector/thread.h"
 #include "inject/capture.h"
 #include "inject/configuration.h"
@@ -81,6 +82,7 @@ bool attach_cuda_is_in_use(void)
 static void in_child(void)
 {
 	thread_forget_all();
+	own_thread_forget_all();
 	nvtx_marks_forget();
 	schedule_forget();
 	if (atomic_load(&state) == OFF)
