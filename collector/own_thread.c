@@ -31,14 +31,17 @@ enum { COMMON_LIMIT = 1024 };           /* of RLIMIT_NOFILE */
 static atomic_bool files_are_apart;
 
 /* Of the threads that are alive; one is free when it has no `run`. */
-enum { THREADS_MAX = 64 };
+enum { THREADS_MAX = 64 };              /* bits of `running` */
 static struct own {
 	void *(*_Atomic run)(void *);
 	void *argument;
 	_Atomic uint32_t tid;           /* 0: has not begun; stays behind it */
-	_Atomic uintptr_t thread;       /* pthread_self() while it runs */
+	_Atomic uintptr_t thread;       /* pthread_self(), if in `running` */
 	_Atomic uint64_t ended_ns;
 } threads[THREADS_MAX];
+
+/* Those that run, a bit each: a few, and asked for on the program's threads. */
+static _Atomic uint64_t running;
 
 /* One that has ended is still in /proc for a moment. */
 #define AFTERLIFE_NS UINT64_C(1000000000)
@@ -82,12 +85,14 @@ static void give_slot(struct own *own)
 static void *run_known(void *slot)
 {
 	struct own *own = slot;
+	uint64_t bit = UINT64_C(1) << (own - threads);
 	void *result;
 
 	atomic_store(&own->tid, (uint32_t)syscall(SYS_gettid));
 	atomic_store(&own->thread, (uintptr_t)pthread_self());
+	atomic_fetch_or(&running, bit);
 	result = atomic_load(&own->run)(own->argument);
-	atomic_store(&own->thread, 0);
+	atomic_fetch_and(&running, ~bit);
 	give_slot(own);
 	return result;
 }
@@ -95,10 +100,12 @@ static void *run_known(void *slot)
 bool own_thread_is_self(void)
 {
 	uintptr_t self = (uintptr_t)pthread_self();
+	uint64_t left = atomic_load_explicit(&running, memory_order_acquire);
 
-	for (int i = 0; i < THREADS_MAX; i++)
-		if (atomic_load_explicit(&threads[i].thread,
-					 memory_order_relaxed) == self)
+	for (; left; left &= left - 1)
+		if (atomic_load_explicit(
+			&threads[__builtin_ctzll(left)].thread,
+			memory_order_relaxed) == self)
 			return true;
 	return false;
 }
@@ -143,9 +150,9 @@ bool own_thread_is_caller(uint32_t tid)
 void own_thread_forget_all(void)
 {
 	atomic_store(&caller_tid, 0);
+	atomic_store(&running, 0);
 	for (int i = 0; i < THREADS_MAX; i++) {
 		atomic_store(&threads[i].tid, 0);
-		atomic_store(&threads[i].thread, 0);
 		atomic_store(&threads[i].run, NULL);
 	}
 }
