@@ -7,6 +7,7 @@
 
 #include "collector/clock.h"
 #include "collector/cpu_load.h"
+#include "collector/cpu_proc.h"
 #include "collector/cpu_tasks.h"
 #include "collector/filter.h"
 #include "collector/log.h"
@@ -39,15 +40,6 @@ struct recording {
 	bool is_said;
 };
 
-static uint64_t own_cpu_ns(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t))
-		return 0;
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 static uint64_t between(uint64_t low, uint64_t value, uint64_t high)
 {
 	return value < low ? low : value > high ? high : value;
@@ -56,10 +48,10 @@ static uint64_t between(uint64_t low, uint64_t value, uint64_t high)
 /* What a look cost decides when the next one is. */
 static void look(struct recording *recording)
 {
-	uint64_t before_ns = own_cpu_ns(), cost_ns;
+	uint64_t before_ns = proc_cpu_ns(CLOCK_THREAD_CPUTIME_ID), cost_ns;
 
 	cpu_tasks_look(&recording->tasks);
-	cost_ns = own_cpu_ns() - before_ns;
+	cost_ns = proc_cpu_ns(CLOCK_THREAD_CPUTIME_ID) - before_ns;
 	recording->interval_ns = between(LOOK_MIN_MS * MS, cost_ns * LOOK_COST,
 					 LOOK_MAX_MS * MS);
 	task_set_interval(recording->interval_ns);

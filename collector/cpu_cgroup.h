@@ -3,7 +3,6 @@
 #define GPUTRACE_COLLECTOR_CPU_CGROUP_H
 
 #include <limits.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -2,7 +2,6 @@
 #include "collector/cpu_load.h"
 
 #include <string.h>
-#include <time.h>
 
 #include "collector/cpu_proc.h"
 #include "collector/source.h"
@@ -34,26 +33,9 @@ static const struct slice_kind container_memory = {
 		    { "limit bytes", VALUE_ABSENT_0, NULL } },
 };
 
-static uint64_t process_cpu_ns(void)
-{
-	struct timespec t;
-
-	if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t))
-		return 0;
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-static uint64_t bits_of(double value)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
-}
-
 static uint64_t percent(uint64_t part, uint64_t whole)
 {
-	return bits_of(whole ? 100. * (double)part / (double)whole : 0);
+	return source_double(whole ? 100. * (double)part / (double)whole : 0);
 }
 
 void cpu_load_init(struct cpu_load *load, const char *proc,
@@ -72,7 +54,7 @@ static void tell_container(struct cpu_load *load, uint64_t now_ns)
 	cgroups_read(&load->cgroups, now);
 	if (now->period_us && load->t_ns) {
 		values[0] = percent(now->quota_us, now->period_us);
-		values[1] = bits_of((double)(now->throttled_ns -
+		values[1] = source_double((double)(now->throttled_ns -
 			before.throttled_ns) / 1e6);
 		values[2] = now->nr_throttled - before.nr_throttled;
 		/* Less than before: the limit was taken away and is back. */
@@ -90,7 +72,8 @@ static void tell_container(struct cpu_load *load, uint64_t now_ns)
 static void tell_process(struct cpu_load *load, uint64_t now_ns,
 			 uint32_t nr_threads, uint64_t delay_ns)
 {
-	uint64_t cpu_ns = process_cpu_ns(), passed_ns = now_ns - load->t_ns;
+	uint64_t cpu_ns = proc_cpu_ns(CLOCK_PROCESS_CPUTIME_ID);
+	uint64_t passed_ns = now_ns - load->t_ns;
 	uint64_t values[2] = { nr_threads };
 
 	source_count(&process_threads, 0, now_ns, values, 1);

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "collector/cpu_proc.h"
 #include "collector/filter.h"
 
 /* Newer than some headers (Linux 4.17). */
@@ -39,13 +40,6 @@ union kernel_record {
 	} task;
 };
 
-static size_t page_size(void)
-{
-	long size = sysconf(_SC_PAGESIZE);
-
-	return size > 0 ? (size_t)size : 4096;
-}
-
 int cpu_ring_open(struct cpu_ring *ring, uint32_t tid, uint32_t nr_pages)
 {
 	struct perf_event_attr attr = {
@@ -57,7 +51,7 @@ int cpu_ring_open(struct cpu_ring *ring, uint32_t tid, uint32_t nr_pages)
 		.exclude_kernel = 1, .exclude_hv = 1,
 		.use_clockid = 1, .clockid = CLOCK_BOOTTIME,
 	};
-	size_t page = page_size();
+	size_t page = proc_page_size();
 	int fd, err;
 
 	memset(ring, 0, sizeof *ring);
@@ -83,7 +77,8 @@ int cpu_ring_open(struct cpu_ring *ring, uint32_t tid, uint32_t nr_pages)
 void cpu_ring_close(struct cpu_ring *ring)
 {
 	if (ring->page)
-		munmap(ring->page, ring->size + CPU_RING_EXTRA * page_size());
+		munmap(ring->page, ring->size + CPU_RING_EXTRA *
+		       proc_page_size());
 	ring->page = NULL;
 }
 
@@ -101,7 +96,7 @@ uint32_t cpu_ring_look(struct cpu_ring *ring)
 /* The first bytes of the record at the tail, which may wrap. */
 static void copy_out(const struct cpu_ring *ring, void *to, uint32_t len)
 {
-	const char *records = (const char *)ring->page + page_size();
+	const char *records = (const char *)ring->page + proc_page_size();
 	uint32_t at = (uint32_t)(ring->tail & (ring->size - 1));
 	uint32_t first = ring->size - at < len ? ring->size - at : len;
 

@@ -107,13 +107,27 @@ uint64_t proc_resident(const char *proc)
 	char path[PATH_MAX], text[128];
 	const char *at = text;
 	uint64_t pages;
-	long page = sysconf(_SC_PAGESIZE);
 
 	snprintf(path, sizeof path, "%s/self/statm", proc);
 	text_file_read(path, text, sizeof text);
 	at = next_field(at);            /* the address space comes first */
-	return proc_take_number(&at, &pages) ?
-		pages * (uint64_t)(page > 0 ? page : 4096) : 0;
+	return proc_take_number(&at, &pages) ? pages * proc_page_size() : 0;
+}
+
+uint64_t proc_cpu_ns(clockid_t id)
+{
+	struct timespec t;
+
+	if (clock_gettime(id, &t))
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t proc_page_size(void)
+{
+	long size = sysconf(_SC_PAGESIZE);
+
+	return size >= 1024 ? (uint64_t)size : 4096;
 }
 
 bool proc_threads(const char *proc, void (*see)(void *context, uint32_t tid),

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 /*
  * What the kernel tells of a process and its threads in text (proc(5)).  A
@@ -31,6 +32,13 @@ bool proc_read_sched(const char *proc, uint32_t tid,
 
 /* Resident memory of the process, in bytes; 0: not known. */
 uint64_t proc_resident(const char *proc);
+
+/* CPU time of CLOCK_PROCESS_CPUTIME_ID or CLOCK_THREAD_CPUTIME_ID; 0: not
+ * known. */
+uint64_t proc_cpu_ns(clockid_t id);
+
+/* Bytes of a page. */
+uint64_t proc_page_size(void);
 
 /* Calls see(context, tid) for each thread of the process.  False: no list. */
 bool proc_threads(const char *proc, void (*see)(void *context, uint32_t tid),

@@ -33,29 +33,27 @@ enum {
 
 /* The kernel counts rings with what the user locks otherwise (io_uring): half
  * of that limit is the program's, too. */
-static uint64_t pages_lockable(uint64_t page)
+static uint64_t pages_lockable(void)
 {
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_MEMLOCK, &limit) ||
 	    limit.rlim_cur == RLIM_INFINITY)
 		return PAGES_MAX;
-	return limit.rlim_cur / 2 / page;
+	return limit.rlim_cur / 2 / proc_page_size();
 }
 
 static uint32_t pages_allowed(const char *proc)
 {
-	long cpus = sysconf(_SC_NPROCESSORS_ONLN), page = sysconf(_SC_PAGESIZE);
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 	uint64_t kb = proc_number(proc, "kernel/perf_event_mlock_kb",
 				  MLOCK_KB_DEFAULT), pages, lockable;
 
-	if (page < 1024)
-		page = 4096;
 	if (kb > MLOCK_KB_DEFAULT * 16)
 		kb = MLOCK_KB_DEFAULT * 16;
-	pages = kb / (uint64_t)(page / 1024) * (uint64_t)(cpus > 0 ? cpus : 1) /
-		2;
-	lockable = pages_lockable((uint64_t)page);
+	pages = kb / (proc_page_size() / 1024) *
+		(uint64_t)(cpus > 0 ? cpus : 1) / 2;
+	lockable = pages_lockable();
 	if (pages > lockable)
 		pages = lockable;
 	return pages < PAGES_MAX ? (uint32_t)pages : PAGES_MAX;

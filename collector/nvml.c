@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -123,13 +122,8 @@ static int find_gpus(struct gpu *gpus)
 
 static uint64_t value_of(const struct counter *counter, uint64_t reading)
 {
-	double value = (double)reading / counter->divisor;
-	uint64_t bits;
-
-	if (counter->divisor == 1)
-		return reading;
-	memcpy(&bits, &value, sizeof bits);
-	return bits;
+	return counter->divisor == 1 ? reading :
+		source_double((double)reading / counter->divisor);
 }
 
 static void tell(const struct gpu *gpu, const struct nvml_readings *readings,

@@ -3,6 +3,7 @@
 #define GPUTRACE_COLLECTOR_SOURCE_H
 
 #include <stdint.h>
+#include <string.h>
 
 #include "collector/record.h"
 
@@ -48,6 +49,15 @@ void source_slice(const struct slice_kind *kind, uint32_t tid,
 		  uint32_t nr_values, const char *text, uint32_t text_len);
 void source_count(const struct slice_kind *kind, uint32_t device,
 		  uint64_t t_ns, const uint64_t *values, uint32_t nr_values);
+
+/* A VALUE_DOUBLE as one of `values`. */
+static inline uint64_t source_double(double value)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &value, sizeof bits);
+	return bits;
+}
 
 /*
  * Slices of a thread that may hold launches (operators, library calls) are
