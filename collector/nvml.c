@@ -21,7 +21,7 @@ enum {
 	/* A look takes no more than a twentieth of the time. */
 	LOOK_COST = 20,
 	CUT_MS = 1000,
-	DEVICES_MAX = 16,
+	DEVICES_MAX = 64,
 	BUS_ID_SIZE = 32,
 };
 
@@ -97,6 +97,9 @@ static bool learn_bus_ids(void)
 		    name(bus_ids[i], BUS_ID_SIZE, device))
 			bus_ids[i][0] = 0;
 	nr_bus_ids = nr < DEVICES_MAX ? nr : DEVICES_MAX;
+	if (nr > DEVICES_MAX)
+		log_queue(LOG_WARN, "nothing from NVML of %d of %d GPUs",
+			  nr - DEVICES_MAX, nr);
 	return nr > 0;
 }
 

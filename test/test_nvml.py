@@ -51,6 +51,15 @@ def test_counters_of_each_gpu(tmp_path):
                 if "gputrace-nvml" in n]
 
 
+def test_more_gpus_than_we_count(tmp_path):
+    """Of 66 the last two are missing, and that is said."""
+    done, trace = traced(tmp_path, "--seconds", 0.5, SIM_DEVICES=66)
+    assert counters(trace, 63, "temperature")[0] == {"C": 104}
+    assert not counters(trace, 64, "temperature")
+    assert any("nothing from NVML of 2 of 66 GPUs" in l
+               for l in own_lines(done.err)), done.err
+
+
 def test_why_clocks_are_low(tmp_path):
     """4: power cap; 0x24: that and heat; 1: idle, which is no reason."""
     _, trace = traced(tmp_path, "--seconds", 2, SIM_NVML_REASONS="4,0x24,1,64")

@@ -14,7 +14,7 @@
 
 #include <cupti_driver_cbid.h>
 
-#define SIM_MAX_DEVICES 16
+#define SIM_MAX_DEVICES 72
 #define SIM_SLOTS 32		/* kernels that run at the same time */
 #define SIM_QUEUE 1024		/* launches that a stream holds */
 #define SIM_MAX_PARAMETERS 64

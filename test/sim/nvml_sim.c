@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 /*
  * libnvidia-ml.so.1 of the simulated GPUs: those of libcuda.so.1, by their
- * places on the bus.  What it says of
- * one follows from its place, so that a mix-up is seen.
+ * places on the bus.  What it says of one follows from its place, so that a
+ * mix-up is seen.
  *
  *	SIM_NVML_REASONS=A,B,...  why clocks are low: each for 5 readings
  *	SIM_NVML_LACKS=1          no power, no utilisation (as MIG)
@@ -19,7 +19,7 @@
 #define API __attribute__((visibility("default")))
 
 enum { SUCCESS = 0, UNINITIALIZED = 1, INVALID = 2, NOT_SUPPORTED = 3,
-       NOT_FOUND = 6, BUSES = 64 };
+       NOT_FOUND = 6, BUSES = 80 };
 
 typedef struct { char bus; } *device_t;
 

@@ -4,7 +4,7 @@
  * first needed. Numbers are decimal.
  *
  * Sizes and speeds
- *   SIM_DEVICES=N          devices, default 1, at most 16
+ *   SIM_DEVICES=N          devices, default 1, at most 72
  *   SIM_DRIVER_VERSION=N   cuDriverGetVersion, default 13000
  *   SIM_CAPABILITY=N       compute capability of the devices, 90 for 9.0
  *   SIM_KERNEL_NS=N        length of a kernel whose first parameter is not a
