@@ -7,24 +7,16 @@
  * with context switches from the kernel, once under a filter of system calls
  * that refuses them, so that all is sampled.
  */
-#include <cudaProfiler.h>
 #include <dirent.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <pthread.h>
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "test/bench/bench.h"
 
 enum {
 	ROUNDS = 25,
@@ -34,40 +26,21 @@ enum {
 	SAMPLER_S = 3,
 };
 
+static char out[] = "/tmp/gputrace-bench-XXXXXX.json";
 static int (*start)(void), (*stop)(void);
 static int there[2], back[2];
-
-static uint64_t now_ns(clockid_t id)
-{
-	struct timespec t;
-
-	clock_gettime(id, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-static double median(double *values)
-{
-	qsort(values, ROUNDS, sizeof(*values), compare);
-	return values[ROUNDS / 2];
-}
 
 /* ---- What is measured ---- */
 
 /* In CPU time, so that other programs do not count. */
 static double loop_ms(void)
 {
-	uint64_t begin = now_ns(CLOCK_THREAD_CPUTIME_ID);
+	uint64_t begin = bench_clock_ns(CLOCK_THREAD_CPUTIME_ID);
 
 	for (volatile int i = 0; i < LOOPS; i++)
 		;
-	return (double)(now_ns(CLOCK_THREAD_CPUTIME_ID) - begin) / 1e6;
+	return (double)(bench_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begin) /
+		1e6;
 }
 
 static void *answer(void *argument)
@@ -82,14 +55,14 @@ static void *answer(void *argument)
 /* There and back: four switches, on one CPU or two. */
 static double pair_us(void)
 {
-	uint64_t begin = now_ns(CLOCK_MONOTONIC);
+	uint64_t begin = bench_now_ns();
 	char byte = 0;
 
 	for (int i = 0; i < PAIRS; i++)
 		if (write(there[1], &byte, 1) != 1 ||
 		    read(back[0], &byte, 1) != 1)
 			exit(EXIT_FAILURE);
-	return (double)(now_ns(CLOCK_MONOTONIC) - begin) / 1e3 / PAIRS;
+	return (double)(bench_now_ns() - begin) / 1e3 / PAIRS;
 }
 
 static void measure(const char *what, const char *mode, const char *unit,
@@ -105,9 +78,9 @@ static void measure(const char *what, const char *mode, const char *unit,
 		with[i] = once();
 		stop();
 	}
-	printf("{\"name\": \"cpu, %s, %s\", \"value\": %.3f, \"unit\": \"%s\", "
-	       "\"baseline\": %.3f}\n", what, mode, median(with), unit,
-	       median(without));
+	bench_print(bench_median(with, ROUNDS), unit,
+		    bench_median(without, ROUNDS), 0, "cpu, %s, %s", what,
+		    mode);
 }
 
 /* The run time of the thread that is called so, from schedstat. */
@@ -157,34 +130,31 @@ static void measure_sampler(const char *mode)
 	uint64_t run, begin;
 
 	for (long i = 0; i < THREADS; i++)
-		if (pthread_create(&thread, NULL, doze, (void *)(intptr_t)(i % 10 == 0)))
+		if (pthread_create(&thread, NULL, doze,
+				   (void *)(intptr_t)(i % 10 == 0)))
 			exit(EXIT_FAILURE);
 	start();
 	usleep(200000);
-	begin = now_ns(CLOCK_MONOTONIC);
+	begin = bench_now_ns();
 	run = run_ns_of("gputrace-cpu");
 	sleep(SAMPLER_S);
 	run = run_ns_of("gputrace-cpu") - run;
-	printf("{\"name\": \"cpu, its thread, 50 others, %s\", \"value\": "
-	       "%.3f, \"unit\": \"ms/s\", \"baseline\": 0}\n", mode,
-	       (double)run * 1e3 / (double)(now_ns(CLOCK_MONOTONIC) - begin));
+	bench_print((double)run * 1e3 / (double)(bench_now_ns() - begin),
+		    "ms/s", 0, 0, "cpu, its thread, 50 others, %s", mode);
 	stop();
 }
 
 static int measure_all(const char *mode)
 {
-	void *cuda = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
-	int (*init)(unsigned int) = NULL;
 	pthread_t thread;
 
-	if (cuda)
-		init = (int (*)(unsigned int))dlsym(cuda, "cuInit");
+	bench_use_cuda();
 	/* The library's, which knows when the program wants a profile. */
 	start = (int (*)(void))dlsym(RTLD_DEFAULT, "cuProfilerStart");
 	stop = (int (*)(void))dlsym(RTLD_DEFAULT, "cuProfilerStop");
-	if (!init || init(0) || !start || !stop || pipe(there) ||
-	    pipe(back) || pthread_create(&thread, NULL, answer, NULL)) {
-		fprintf(stderr, "cpu: no CUDA, or no thread\n");
+	if (!start || !stop || pipe(there) || pipe(back) ||
+	    pthread_create(&thread, NULL, answer, NULL)) {
+		fprintf(stderr, "cpu: no library, or no thread\n");
 		return EXIT_FAILURE;
 	}
 	measure("loop", mode, "ms", loop_ms);
@@ -211,48 +181,18 @@ static void refuse_perf(void)
 		_exit(EXIT_FAILURE);
 }
 
-/* The folder this program's folder lies in: the build. */
-static void build_folder(char *path, size_t size)
+static void prepare(const char *mode)
 {
-	ssize_t len = readlink("/proc/self/exe", path, size - 1);
-
-	path[len > 0 ? len : 0] = '\0';
-	for (int i = 0; i < 2; i++)
-		if (strrchr(path, '/'))
-			*strrchr(path, '/') = '\0';
-}
-
-static int run(const char *mode, const char *out)
-{
-	char build[4096], path[8192];
-	const char *old = getenv("LD_LIBRARY_PATH");
-	int status = -1;
-	pid_t child = fork();
-
-	if (child == 0) {
-		build_folder(build, sizeof(build));
-		if (access("/dev/nvidiactl", F_OK)) {
-			snprintf(path, sizeof(path), "%s/sim%s%s", build,
-				 old ? ":" : "", old ? old : "");
-			setenv("LD_LIBRARY_PATH", path, 1);
-		}
-		snprintf(path, sizeof(path), "%s/libgputrace.so", build);
-		setenv("LD_PRELOAD", path, 1);
-		setenv("GPUTRACE_OUT", out, 1);
-		setenv("GPUTRACE_LOG", "quiet", 1);
-		setenv("GPUTRACE_TRACE", "cuda,cpu", 1);
-		setenv("GPUTRACE_START", "profiler-api", 1);
-		if (!strcmp(mode, "sampled"))
-			refuse_perf();
-		execl("/proc/self/exe", "cpu", mode, (char *)NULL);
-		_exit(127);
-	}
-	return waitpid(child, &status, 0) == child && !status ? 0 : 1;
+	bench_find_gpu();
+	bench_preload(out);
+	setenv("GPUTRACE_TRACE", "cuda,cpu", 1);
+	setenv("GPUTRACE_START", "profiler-api", 1);
+	if (!strcmp(mode, "sampled"))
+		refuse_perf();
 }
 
 int main(int argc, char **argv)
 {
-	char out[] = "/tmp/gputrace-bench-XXXXXX.json";
 	int fd, failed;
 
 	if (argc > 1)
@@ -261,7 +201,8 @@ int main(int argc, char **argv)
 	if (fd < 0)
 		return EXIT_FAILURE;
 	close(fd);
-	failed = run("exact", out) + run("sampled", out);
+	failed = bench_run("exact", prepare, NULL, 0) +
+		bench_run("sampled", prepare, NULL, 0);
 	unlink(out);
 	return failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -6,22 +6,7 @@
  * (GPUTRACE_START=off), and while recording.  The sources stay so far below a
  * real call (some microseconds) that what they add is told, not a share.
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-/* The folder this program's folder lies in: the build. */
-static void build_folder(char *path, size_t size)
-{
-	ssize_t len = readlink("/proc/self/exe", path, size - 1);
-	int i;
-
-	path[len > 0 ? len : 0] = '\0';
-	for (i = 0; i < 2; i++)
-		if (strrchr(path, '/'))
-			*strrchr(path, '/') = '\0';
-}
+#include "test/bench/bench.h"
 
 /* ns a call, below 0 on failure; `settings` as the shell takes them. */
 static double run(const char *build, const char *settings, const char *call)
@@ -63,23 +48,22 @@ static int report(const char *build, const char *out, const char *call)
 		with = run(build, settings, call);
 		if (bare < 0 || with < 0)
 			return 1;
-		printf("{\"name\": \"library call %s, %s, added\", \"value\": "
-		       "%.1f, \"unit\": \"ns\", \"baseline\": %.1f, "
-		       "\"limit\": %d}\n", call, states[i].state, with - bare,
-		       bare, states[i].limit);
+		bench_print(with - bare, "ns", bare, states[i].limit,
+			    "library call %s, %s, added", call,
+			    states[i].state);
 	}
 	return 0;
 }
 
 int main(void)
 {
-	char build[4096], out[] = "/tmp/gputrace-bench-XXXXXX.json";
+	char build[BENCH_PATH], out[] = "/tmp/gputrace-bench-XXXXXX.json";
 	int fd = mkstemps(out, 5), failed;
 
 	if (fd < 0)
 		return EXIT_FAILURE;
 	close(fd);
-	build_folder(build, sizeof(build));
+	bench_build(build);
 	failed = report(build, out, "gemm") || report(build, out, "matmul") ||
 		report(build, out, "allreduce");
 	unlink(out);

@@ -10,39 +10,20 @@
  * NVTX; the ring's memory stays as cold as the writer has left it on its core.
  *
  * The states with CUDA need it: the real driver where there is a GPU, else the
- * simulated one beside this program.  "lost" is what the trace says was lost;
- * it must be 0, or the bursts did not record.
+ * simulated one beside this program.  The last line is what the trace says was
+ * lost; it must be 0, or the bursts did not record.
  */
-#include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
 #include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+
+#include "test/bench/bench.h"
 
 #define WARM_UP 100
 #define PAIRS 500
 #define BURSTS 101
 #define PAUSE_US 25000
 
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
+static char out[] = "/tmp/gputrace-bench-XXXXXX.json";
 
 static void pairs(int nr)
 {
@@ -59,93 +40,34 @@ static double burst(void)
 	uint64_t start;
 
 	pairs(WARM_UP);
-	start = now_ns();
+	start = bench_now_ns();
 	pairs(PAIRS);
-	return (double)(now_ns() - start) / PAIRS;
+	return (double)(bench_now_ns() - start) / PAIRS;
 }
 
 static void measure(bool with_cuda)
 {
-	void *cuda = with_cuda ? dlopen("libcuda.so.1", RTLD_NOW) : NULL;
-	int (*init)(unsigned int) = NULL;
 	double ns[BURSTS];
 	int i;
 
-	if (cuda)
-		init = (int (*)(unsigned int))dlsym(cuda, "cuInit");
-	if (with_cuda && (!init || init(0))) {
-		fprintf(stderr, "nvtx: no CUDA\n");
-		exit(EXIT_FAILURE);
-	}
+	if (with_cuda)
+		bench_use_cuda();
 	burst();
 	for (i = 0; i < BURSTS; i++) {
 		usleep(PAUSE_US);
 		ns[i] = burst();
 	}
-	qsort(ns, BURSTS, sizeof(ns[0]), compare);
-	printf("%f\n", ns[BURSTS / 2]);
+	printf("%f\n", bench_median(ns, BURSTS));
 }
 
-/* The folder this program's folder lies in: the build. */
-static void build_folder(char *path, size_t size)
+static void prepare(const char *state)
 {
-	ssize_t len = readlink("/proc/self/exe", path, size - 1);
-	int i;
-
-	path[len > 0 ? len : 0] = '\0';
-	for (i = 0; i < 2; i++)
-		if (strrchr(path, '/'))
-			*strrchr(path, '/') = '\0';
-}
-
-static void set_environment(const char *state, const char *build,
-			    const char *out)
-{
-	char path[8192];
-	const char *old = getenv("LD_LIBRARY_PATH");
-
 	if (!strcmp(state, "bare"))
 		return;
-	if (access("/dev/nvidiactl", F_OK)) {
-		snprintf(path, sizeof(path), "%s/sim%s%s", build,
-			 old ? ":" : "", old ? old : "");
-		setenv("LD_LIBRARY_PATH", path, 1);
-	}
-	snprintf(path, sizeof(path), "%s/libgputrace.so", build);
-	setenv("LD_PRELOAD", path, 1);
-	setenv("GPUTRACE_OUT", out, 1);
-	setenv("GPUTRACE_LOG", "quiet", 1);
+	bench_find_gpu();
+	bench_preload(out);
 	setenv("GPUTRACE_START", !strcmp(state, "recording") ? "now" :
 	       !strcmp(state, "asleep") ? "off" : "profiler-api", 1);
-}
-
-/* Runs this program in one state; returns ns a pair, below 0 on failure. */
-static double run(const char *state, const char *build, const char *out)
-{
-	double ns = -1;
-	int pipes[2], status;
-	pid_t child;
-	FILE *in;
-
-	if (pipe(pipes))
-		return -1;
-	child = fork();
-	if (child == 0) {
-		dup2(pipes[1], STDOUT_FILENO);
-		close(pipes[0]);
-		set_environment(state, build, out);
-		execl("/proc/self/exe", "nvtx", state, (char *)NULL);
-		_exit(127);
-	}
-	close(pipes[1]);
-	in = fdopen(pipes[0], "r");
-	if (!in || fscanf(in, "%lf", &ns) != 1)
-		ns = -1;
-	if (in)
-		fclose(in);
-	if (waitpid(child, &status, 0) != child || status)
-		return -1;
-	return ns;
 }
 
 /* The number after "ring full" in the trace; -1 without a trace. */
@@ -168,8 +90,7 @@ static long lost(const char *path)
 
 int main(int argc, char **argv)
 {
-	char build[4096], out[] = "/tmp/gputrace-bench-XXXXXX.json";
-	double bare, idle, asleep, recording;
+	double bare, loaded, asleep, recording;
 	int fd;
 
 	if (argc > 1) {
@@ -181,22 +102,16 @@ int main(int argc, char **argv)
 		return EXIT_FAILURE;
 	close(fd);
 	unlink(out);
-	build_folder(build, sizeof(build));
-	bare = run("bare", build, out);
-	idle = run("idle", build, out);
-	asleep = run("asleep", build, out);
-	recording = run("recording", build, out);
-	printf("{\"name\": \"nvtx pair, no tool\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f}\n", bare, bare);
-	printf("{\"name\": \"nvtx pair, loaded\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 25}\n",
-	       idle, bare);
-	printf("{\"name\": \"nvtx pair, asleep\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 25}\n",
-	       asleep, bare);
-	printf("{\"name\": \"nvtx pair, recording\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 100, "
-	       "\"lost\": %ld}\n", recording, bare, lost(out));
+	if (bench_run("bare", prepare, &bare, 1) ||
+	    bench_run("loaded", prepare, &loaded, 1) ||
+	    bench_run("asleep", prepare, &asleep, 1) ||
+	    bench_run("recording", prepare, &recording, 1))
+		return EXIT_FAILURE;
+	bench_print(bare, "ns", bare, 0, "nvtx pair, no tool");
+	bench_print(loaded, "ns", bare, 25, "nvtx pair, loaded");
+	bench_print(asleep, "ns", bare, 25, "nvtx pair, asleep");
+	bench_print(recording, "ns", bare, 100, "nvtx pair, recording");
+	bench_print((double)lost(out), "records", 0, 0, "nvtx pair, lost");
 	unlink(out);
-	return bare < 0 || idle < 0 || asleep < 0 || recording < 0;
+	return EXIT_SUCCESS;
 }

@@ -8,19 +8,14 @@
  */
 #include <execinfo.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
 #include "collector/clock.h"
 #include "collector/modules.h"
 #include "collector/sample_signal.h"
 #include "collector/stack_fill.h"
 #include "collector/window.h"
+#include "test/bench/bench.h"
 #include "test/noinline.h"
 
 enum { BURSTS = 41, TIMES = 200, HZ = 99 };
@@ -31,21 +26,6 @@ static union {
 } taken;
 static struct sample_slot slot;
 static volatile uint32_t sink;
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void take_ours(void)
 {
@@ -81,22 +61,13 @@ static double median(void (*take)(void))
 	double ns[BURSTS];
 
 	for (int i = 0; i < BURSTS; i++) {
-		uint64_t start = now_ns();
+		uint64_t start = bench_now_ns();
 
 		for (int k = 0; k < TIMES; k++)
 			take();
-		ns[i] = (double)(now_ns() - start) / TIMES;
+		ns[i] = (double)(bench_now_ns() - start) / TIMES;
 	}
-	qsort(ns, BURSTS, sizeof ns[0], compare);
-	return ns[BURSTS / 2];
-}
-
-static void tell(const char *name, double value, double baseline)
-{
-	printf("{\"name\":\"%s\",\"value\":%.0f,\"unit\":\"ns\","
-	       "\"baseline\":%.0f,\"frames\":%u}\n", name, value, baseline,
-	       taken.record.nr_pcs);
-	fflush(stdout);
+	return bench_median(ns, BURSTS);
 }
 
 NOINLINE static double deep(int n, void (*take)(void))
@@ -121,8 +92,8 @@ int main(void)
 	for (int depth = 8; depth <= 48; depth += 40) {
 		double ours = deep(depth, take_ours);
 
-		tell(depth == 8 ? "a call's stack, shallow" :
-		     "a call's stack, deep", ours, deep(depth, take_libc));
+		bench_print(ours, "ns", deep(depth, take_libc), 0,
+			    "a call's stack, %u frames", taken.record.nr_pcs);
 	}
 	slot.ring = ring_create(16 << 10);
 	slot.tid = (uint32_t)syscall(SYS_gettid);
@@ -132,9 +103,8 @@ int main(void)
 	sample = deep(20, take_sample);
 	if (sink >> 31)
 		return EXIT_FAILURE;    /* it was not taken */
-	tell("a sample, with its signal", sample, off);
-	printf("{\"name\":\"sampling a busy thread at 99 Hz\","
-	       "\"value\":%.3f,\"unit\":\"%%\",\"baseline\":0}\n",
-	       sample * HZ / 1e7);
+	bench_print(sample, "ns", off, 0, "a sample, with its signal");
+	bench_print(sample * HZ / 1e7, "%", 0, 0,
+		    "sampling a busy thread at %d Hz", HZ);
 	return EXIT_SUCCESS;
 }

@@ -9,14 +9,7 @@
  * What the real one does for an observer (it boxes the inputs) comes on top:
  * test/bench/torch_ops.py, where there is one.
  */
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
-
+#include "test/bench/bench.h"
 #include "test/sim/torch_sim.h"
 
 enum { OPERATORS = 500, WARM_UP = 100, BURSTS = 101, PAUSE_US = 25000 };
@@ -24,21 +17,6 @@ enum { OPERATORS = 500, WARM_UP = 100, BURSTS = 101, PAUSE_US = 25000 };
 static __typeof__(&simTorchStart) start;
 static __typeof__(&simTorchEnd) end;
 static struct sim_tensor tensors[2];
-
-static uint64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
 
 static void run_operators(int nr, size_t nr_inputs)
 {
@@ -64,12 +42,11 @@ static double median(size_t nr_inputs)
 
 		usleep(PAUSE_US);
 		run_operators(WARM_UP, nr_inputs);
-		began = now_ns();
+		began = bench_now_ns();
 		run_operators(OPERATORS, nr_inputs);
-		ns[i] = (double)(now_ns() - began) / OPERATORS;
+		ns[i] = (double)(bench_now_ns() - began) / OPERATORS;
 	}
-	qsort(ns, BURSTS, sizeof ns[0], compare);
-	return ns[BURSTS / 2];
+	return bench_median(ns, BURSTS);
 }
 
 static void *symbol(void *library, const char *name)
@@ -91,15 +68,15 @@ static void window(const char *call)
 
 static int measure(const char *torch_path)
 {
-	void *cuda = dlopen("libcuda.so.1", RTLD_NOW), *torch;
 	double off, bare, described;
+	void *torch;
 
+	bench_use_cuda();
 	torch = dlopen(torch_path, RTLD_NOW);
-	if (!cuda || !torch) {
+	if (!torch) {
 		fprintf(stderr, "torch: %s\n", dlerror());
 		return EXIT_FAILURE;
 	}
-	((int (*)(unsigned int))symbol(cuda, "cuInit"))(0);
 	start = (__typeof__(start))symbol(torch, "simTorchStart");
 	end = (__typeof__(end))symbol(torch, "simTorchEnd");
 	for (int i = 0; i < 2; i++)
@@ -113,42 +90,30 @@ static int measure(const char *torch_path)
 	bare = median(0);
 	described = median(2);
 	window("cuProfilerStop");
-	printf("{\"name\": \"torch operator, no window\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f}\n", off, off);
-	printf("{\"name\": \"torch operator, recorded\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 250}\n",
-	       bare, off);
-	printf("{\"name\": \"torch operator, 2 tensors\", \"value\": %.2f, "
-	       "\"unit\": \"ns\", \"baseline\": %.2f, \"limit\": 400}\n",
-	       described, off);
+	bench_print(off, "ns", off, 0, "torch operator, no window");
+	bench_print(bare, "ns", off, 250, "torch operator, recorded");
+	bench_print(described, "ns", off, 400, "torch operator, 2 tensors");
 	return EXIT_SUCCESS;
 }
 
-static void set(const char *name, const char *format, const char *build)
+static void prepare(const char *torch_path)
 {
-	char path[8192];
-
-	snprintf(path, sizeof path, format, build);
-	setenv(name, path, 1);
+	(void)torch_path;
+	bench_simulate();
+	bench_preload("/dev/null");
+	setenv("GPUTRACE_TRACE", "cuda,torch", 1);
+	setenv("GPUTRACE_START", "profiler-api", 1);
 }
 
 int main(int argc, char **argv)
 {
-	const char *build = getenv("O");
-	char folder[4096];
+	char build[BENCH_PATH], torch[BENCH_PATH + 64];
 
 	if (argc > 1)
 		return measure(argv[1]);
-	if (!realpath(build ? build : "build", folder))
-		return EXIT_FAILURE;
-	set("LD_LIBRARY_PATH", "%s/sim", folder);
-	set("LD_PRELOAD", "%s/libgputrace.so", folder);
-	setenv("GPUTRACE_OUT", "/dev/null", 1);
-	setenv("GPUTRACE_LOG", "quiet", 1);
-	setenv("GPUTRACE_TRACE", "cuda,torch", 1);
-	setenv("GPUTRACE_START", "profiler-api", 1);
-	strncat(folder, "/sim/torch/lib/libtorch_cpu.so",
-		sizeof folder - strlen(folder) - 1);
-	execl("/proc/self/exe", "torch", folder, (char *)NULL);
-	return EXIT_FAILURE;
+	bench_build(build);
+	snprintf(torch, sizeof torch, "%s/sim/torch/lib/libtorch_cpu.so",
+		 build);
+	return bench_run(torch, prepare, NULL, 0) ? EXIT_FAILURE :
+		EXIT_SUCCESS;
 }
