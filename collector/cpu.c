@@ -83,7 +83,8 @@ static void step(struct recording *recording)
 	uint64_t now_ns = clock_now_ns();
 
 	cpu_tasks_drain(tasks);
-	if (is_due(&recording->list_ns, now_ns, LISTS_MS * MS))
+	if (is_due(&recording->list_ns, now_ns, LISTS_MS * MS) ||
+	    tasks->is_partial)
 		list(recording, now_ns);
 	if (tasks->nr_sampled &&
 	    is_due(&recording->look_ns, now_ns, recording->interval_ns))

@@ -217,16 +217,26 @@ static void drop_ended(struct cpu_tasks *tasks)
 	}
 }
 
+/* NULL: one of ours, no memory, or not to be told yet. */
+static struct task *find_or_add(struct cpu_tasks *tasks, uint32_t tid)
+{
+	struct task *task = find(tasks, tid);
+
+	if (task)
+		return task;
+	/* It may be that one of ours: the next look tells. */
+	if (own_thread_is_starting()) {
+		tasks->is_partial = true;
+		return NULL;
+	}
+	return add(tasks, tid);
+}
+
 static void see(void *context, uint32_t tid)
 {
 	struct cpu_tasks *tasks = context;
-	struct task *task = find(tasks, tid);
+	struct task *task = find_or_add(tasks, tid);
 
-	/* It may be that one of ours: the next look tells. */
-	if (!task && own_thread_is_starting())
-		tasks->is_partial = true;
-	else if (!task)
-		task = add(tasks, tid);
 	if (task)
 		task->scan = tasks->scan;
 }
@@ -280,9 +290,8 @@ static void take_change(struct cpu_tasks *tasks, struct task *task,
 	if (change->kind != CHANGE_STARTED)
 		task_change(task, change, t_ns, merge_ns);
 	/* At the end no memory is asked for any more. */
-	else if (change->number && tasks->limit_ns == UINT64_MAX &&
-		 !find(tasks, (uint32_t)change->number))
-		(void)add(tasks, (uint32_t)change->number);
+	else if (change->number && tasks->limit_ns == UINT64_MAX)
+		(void)find_or_add(tasks, (uint32_t)change->number);
 }
 
 /*

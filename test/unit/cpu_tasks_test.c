@@ -3,7 +3,9 @@
  * All threads of this program, with rings and without: found, followed, gone,
  * each with states that leave no hole; what was locked is given back.
  */
+#include <dlfcn.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
@@ -161,6 +163,57 @@ static void test_pages(void)
 	cpu_tasks_fini(&tasks);
 }
 
+/* ---- One of ours that has not begun ---- */
+
+static atomic_bool is_held, is_there;
+static _Atomic uint32_t late_tid;
+
+/* It asks for its number first: then it waits for us. */
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long a[6];
+	va_list list;
+
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(list, long);
+	va_end(list);
+	if (number == SYS_gettid && atomic_load(&is_held)) {
+		atomic_store(&is_there, true);
+		while (atomic_load(&is_held))
+			usleep(1000);
+	}
+	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* The ring of the thread that starts it tells of it before we know it. */
+static void test_starting(void)
+{
+	struct cpu_tasks tasks;
+
+	nr_rows = 0;
+	CHECK_EQ(cpu_tasks_init(&tasks, "/proc", true), 0);
+	step(&tasks);
+	atomic_store(&is_held, true);
+	CHECK(!own_thread_start("gputrace-test", doze, (void *)&late_tid));
+	while (!atomic_load(&is_there))
+		usleep(1000);
+	cpu_tasks_drain(&tasks);
+	CHECK(tasks.is_partial);
+	atomic_store(&is_held, false);
+	while (!atomic_load(&late_tid))
+		usleep(1000);
+	step(&tasks);
+	CHECK(!tasks.is_partial);
+	cpu_tasks_finish(&tasks, clock_now_ns());
+	CHECK(!row_of(atomic_load(&late_tid)));
+	CHECK(row_of(atomic_load(&tids[0])) != NULL);
+	cpu_tasks_fini(&tasks);
+}
+
 int main(void)
 {
 	pthread_t threads[NR_THREADS];
@@ -176,8 +229,10 @@ int main(void)
 	while (!atomic_load(&own_tid))
 		usleep(1000);
 	follow(false);
-	if (follow(true))
+	if (follow(true)) {
 		test_pages();
+		test_starting();
+	}
 	CHECK_EQ(loss_get(LOSS_TABLE_FULL), 0);
 	atomic_store(&is_over, true);
 	for (int i = 0; i < NR_THREADS; i++)
