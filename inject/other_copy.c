@@ -74,8 +74,11 @@ static bool is_at_work(void *library)
 
 const char *other_copy_find(void)
 {
-	struct copies copies = { .own = (uintptr_t)other_copy_find };
+	/* The paths are 16 KiB of stack that nearly no process needs. */
+	struct copies copies;
 
+	copies.own = (uintptr_t)other_copy_find;
+	copies.nr = 0;
 	dl_iterate_phdr(look, &copies);
 	for (int i = 0; i < copies.nr && !other; i++) {
 		void *library = dlopen(copies.paths[i],
