@@ -10,7 +10,7 @@
  */
 #define LOSSES(X) \
 	X(LOSS_RING_FULL, "ring full")               /* NVTX outran the writer */ \
-	X(LOSS_NO_THREAD_STATE, "no thread state")   /* over the memory bound */ \
+	X(LOSS_NO_THREAD_STATE, "no thread state")   /* over the bound; ended */ \
 	X(LOSS_NO_BUFFER, "activity buffers full")   /* at the memory bound */ \
 	X(LOSS_CUPTI_DROPPED, "dropped by CUPTI")    /* GetNumDroppedRecords */ \
 	X(LOSS_INVALID, "invalid activity")          /* unreadable, or unknown kind */ \

@@ -221,7 +221,6 @@ static void carry(struct thread *thread, struct range_stack *stack,
 	atomic_store_explicit(&stack->epoch, epoch, memory_order_relaxed);
 }
 
-
 /* The default domain has no handle.  Atomic: in a late load the first calls
  * come through a pointer that NVTX reads without one. */
 static atomic_bool default_is_recorded = true;
@@ -242,16 +241,12 @@ static bool is_recorded(const struct nvtx_domain *domain)
 static struct thread *enter_any(const struct nvtx_domain *domain,
 				uint32_t *epoch)
 {
-	struct thread *thread = thread_self();
+	struct thread *thread = thread_enter();
 	struct range_stack *stack;
 
 	if (!thread)
 		return NULL;
 	stack = thread_ranges(thread);
-	if (!open_ranges_enter(stack)) {
-		loss_add(LOSS_RING_FULL, 1);
-		return NULL;
-	}
 	*epoch = own_epoch(domain);
 	if (window_is_open(*epoch) &&
 	    atomic_load_explicit(&stack->epoch, memory_order_relaxed) !=
@@ -281,7 +276,7 @@ static inline int record_push(const struct nvtx_message *message)
 		fill(kept, RECORD_RANGE_PUSH, level, message);
 	if (window_is_open(epoch))
 		put(thread_ring(thread), RECORD_RANGE_PUSH, level, message);
-	open_ranges_leave(stack);
+	thread_leave(thread);
 	return (int)level;
 }
 
@@ -297,7 +292,7 @@ static inline int record_pop(const struct nvtx_domain *domain)
 	if (level >= 0 && window_is_open(epoch))
 		put_end(thread_ring(thread), RECORD_RANGE_POP, domain,
 			(uint64_t)level);
-	open_ranges_leave(thread_ranges(thread));
+	thread_leave(thread);
 	return (int)level;
 }
 
@@ -340,7 +335,7 @@ static uint64_t record_start(const struct nvtx_message *message)
 		if (thread) {
 			put(thread_ring(thread), RECORD_RANGE_START, id,
 			    message);
-			open_ranges_leave(thread_ranges(thread));
+			thread_leave(thread);
 		}
 	}
 	return id;
@@ -361,7 +356,7 @@ static void record_end(uint64_t id)
 	if (!thread)
 		return;
 	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id);
-	open_ranges_leave(thread_ranges(thread));
+	thread_leave(thread);
 }
 
 static void record_mark(const struct nvtx_message *message)
@@ -375,7 +370,7 @@ static void record_mark(const struct nvtx_message *message)
 	if (!thread)
 		return;
 	put(thread_ring(thread), RECORD_MARK, 0, message);
-	open_ranges_leave(thread_ranges(thread));
+	thread_leave(thread);
 }
 
 /* ---- As the program calls them ---- */
@@ -438,11 +433,10 @@ void nvtx_name(enum named_kind what, uint64_t handle, const char *text,
 	size_t len = nvtx_text_fit(text, whole_len, RECORD_TEXT_MAX);
 	uint32_t size = (uint32_t)(sizeof(struct name_record) +
 				   ((len + 7) & ~(size_t)7));
-	struct thread *thread = thread_self();
-	struct range_stack *stack = thread ? thread_ranges(thread) : NULL;
+	struct thread *thread = thread_enter();
 	struct name_record *record;
 
-	if (!thread || !open_ranges_enter(stack))
+	if (!thread)
 		return;
 	record = ring_reserve(thread_ring(thread), size);
 	if (record) {
@@ -455,5 +449,5 @@ void nvtx_name(enum named_kind what, uint64_t handle, const char *text,
 			memcpy(record->text, text, len);
 		ring_commit(thread_ring(thread));
 	}
-	open_ranges_leave(stack);
+	thread_leave(thread);
 }

@@ -96,8 +96,7 @@ static bool has_state(enum about about)
 }
 
 /* A thread that polls may fill its ring with that: the last quarter is left to
- * what else it says (ranges).  One that is about to end has no ring any more.
- */
+ * what else it says (ranges). */
 static bool has_room(void)
 {
 	struct thread *thread = thread_current;
@@ -105,7 +104,7 @@ static bool has_room(void)
 	if (!thread || (thread->ring && ring_room(thread->ring) >=
 			thread->ring_size / 4))
 		return true;
-	loss_add(thread->ring ? LOSS_RING_FULL : LOSS_NO_THREAD_STATE, 1);
+	thread_count_drop(thread);
 	return false;
 }
 

@@ -19,30 +19,24 @@ static void fill(struct slice_record *record, const struct slice_record *head,
 		memcpy(record->values + head->nr_values, text, head->head.len);
 }
 
-/* The open ranges' turn is also what says that the thread is in its ring: a
- * signal handler that finds it so drops its record. */
 static void put(struct slice_record *head, const uint64_t *values,
 		const char *text)
 {
 	uint32_t size = (uint32_t)(sizeof *head + head->nr_values *
 				   sizeof *values + ((head->head.len + 7u) &
 						     ~7u));
-	struct thread *thread = thread_self();
+	struct thread *thread = thread_enter();
 	struct slice_record *record;
 
-	head->head.size = (uint16_t)size;
 	if (!thread)
 		return;
-	if (!open_ranges_enter(thread_ranges(thread))) {
-		loss_add(LOSS_RING_FULL, 1);
-		return;
-	}
+	head->head.size = (uint16_t)size;
 	record = ring_reserve(thread_ring(thread), size);
 	if (record) {
 		fill(record, head, values, text);
 		ring_commit(thread_ring(thread));
 	}
-	open_ranges_leave(thread_ranges(thread));
+	thread_leave(thread);
 }
 
 void source_slice(const struct slice_kind *kind, uint32_t tid,

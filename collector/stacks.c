@@ -11,7 +11,6 @@
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/modules.h"
-#include "collector/open_ranges.h"
 #include "collector/peek.h"
 #include "collector/python.h"
 #include "collector/stack_sampler.h"
@@ -46,20 +45,15 @@ static void put(struct thread *thread, enum stack_of of, uint32_t correlation,
 	ring_commit(ring);
 }
 
-/* The open ranges' turn says that a thread is in its ring (source.c). */
 static void take(enum stack_of of, uint32_t correlation,
 		 struct unwind_frame *frame)
 {
-	struct thread *thread = thread_self();
+	struct thread *thread = thread_enter();
 
 	if (!thread)
 		return;
-	if (!open_ranges_enter(thread_ranges(thread))) {
-		loss_add(LOSS_RING_FULL, 1);
-		return;
-	}
 	put(thread, of, correlation, frame);
-	open_ranges_leave(thread_ranges(thread));
+	thread_leave(thread);
 }
 
 static void long_call(uint32_t correlation)

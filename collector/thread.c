@@ -249,6 +249,11 @@ struct thread *thread_create(void)
 	return thread_current;
 }
 
+void thread_count_drop(const struct thread *thread)
+{
+	loss_add(thread->ring ? LOSS_RING_FULL : LOSS_NO_THREAD_STATE, 1);
+}
+
 struct thread *thread_next(struct thread *thread)
 {
 	return thread ? thread->next :

@@ -53,6 +53,11 @@ static inline struct thread *thread_self(void)
 	return __builtin_expect(thread != NULL, 1) ? thread : thread_create();
 }
 
+/* A record of the calling thread's is dropped: counts it, as "no thread state"
+ * where that is not there yet or no more, else as "ring full".
+ * Context: any thread, signal-safe. */
+void thread_count_drop(const struct thread *thread);
+
 static inline struct ring *thread_ring(struct thread *thread)
 {
 	return thread->ring;
@@ -61,6 +66,29 @@ static inline struct ring *thread_ring(struct thread *thread)
 static inline struct range_stack *thread_ranges(struct thread *thread)
 {
 	return &thread->ranges;
+}
+
+/*
+ * The calling thread's state, for it alone until thread_leave(): whoever
+ * writes into the ring, or changes the open ranges, does so between the two.
+ * NULL: drop the record, which is counted: there is no state, or a signal
+ * handler has interrupted the thread in there.  Context: as thread_self().
+ */
+static inline struct thread *thread_enter(void)
+{
+	struct thread *thread = thread_self();
+
+	if (!thread)
+		return NULL;    /* thread_create() has counted it */
+	if (__builtin_expect(open_ranges_enter(&thread->ranges), 1))
+		return thread;
+	thread_count_drop(thread);
+	return NULL;
+}
+
+static inline void thread_leave(struct thread *thread)
+{
+	open_ranges_leave(&thread->ranges);
 }
 
 static inline uint32_t thread_tid(const struct thread *thread)

@@ -4,13 +4,17 @@
  * cut by the window; counters; operators around launches.  The trace is
  * written into memory; the answers were worked out on paper.
  */
+#include <limits.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "collector/loss.h"
 #include "collector/nvtx.h"
+#include "collector/nvtx_record.h"
 #include "collector/source.h"
+#include "collector/thread.h"
 #include "test/check.h"
 #include "test/unit/scene.h"
 #include "writer/output.h"
@@ -185,6 +189,54 @@ static void test_muted(void)
 	CHECK(*event("aten::muted"));
 }
 
+static uint64_t lost(enum loss cause)
+{
+	uint64_t before = loss_get(cause);
+	const uint64_t values[] = { 1, 2 };
+
+	source_slice(&state, 0, scene.t_ns, scene.t_ns + 1, NULL, 0, "x", 1);
+	source_count(&load, 0, scene.t_ns, values, 2);
+	(void)source_range_push(&operators, "aten::lost", 10, NULL, 0);
+	nvtx_name(NAMED_THREAD, self, "lost", 4);
+	return loss_get(cause) - before;
+}
+
+static void *begin_and_end(void *key)
+{
+	pthread_setspecific(*(pthread_key_t *)key, key);
+	(void)thread_self();
+	return NULL;
+}
+
+static pthread_key_t key;
+static int nr_rounds;
+
+/* In the last of the system's rounds there is no state any more. */
+static void in_destructor(void *value)
+{
+	if (++nr_rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
+		pthread_setspecific(key, value);
+	else
+		CHECK_EQ(lost(LOSS_NO_THREAD_STATE), 4);
+}
+
+/* What is dropped is counted, and by its cause. */
+static void test_no_room(void)
+{
+	struct thread *thread = thread_enter();
+	uint64_t full = loss_get(LOSS_RING_FULL);
+	pthread_t other;
+
+	CHECK(thread != NULL);
+	CHECK_EQ(lost(LOSS_RING_FULL), 4);      /* as a signal handler there */
+	thread_leave(thread);
+	pthread_key_create(&key, in_destructor);
+	pthread_create(&other, NULL, begin_and_end, &key);
+	pthread_join(other, NULL);
+	CHECK_EQ(nr_rounds, PTHREAD_DESTRUCTOR_ITERATIONS);
+	CHECK_EQ(loss_get(LOSS_RING_FULL), full + 4);
+}
+
 int main(void)
 {
 	scene_begin();
@@ -193,6 +245,7 @@ int main(void)
 	test_counters();
 	test_operators();
 	test_muted();
+	test_no_room();
 	CHECK_EQ(loss_get(LOSS_TABLE_FULL), 0);
 	trace_fini(trace);
 	free(trace);
