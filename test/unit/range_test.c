@@ -9,14 +9,12 @@
 
 #include "test/check.h"
 #include "test/unit/scene.h"
-#include "writer/output.h"
-#include "writer/trace.h"
+#include "test/unit/scene_trace.h"
 
 #define US UINT64_C(1000)
 #define SELF ((uint32_t)syscall(SYS_gettid))
 
 static struct bytes file;
-static struct trace *trace;
 static uint64_t base_ns;
 
 static int keep(struct sink *sink, const void *bytes, size_t len)
@@ -56,20 +54,10 @@ static void begin(void)
 	};
 
 	bytes_clear(&file);
-	trace = calloc(1, sizeof(*trace));
-	CHECK_EQ(trace_init(trace, &options), 0);
+	scene_open_trace(&options);
 	trace->open_sink = open_memory;
 	base_ns = trace->base_ns;
 	scene.t_ns = clock_now_ns();
-	scene_device();
-}
-
-static void step(bool everything)
-{
-	scene_flush();
-	batch_take(trace);
-	drain_rings(trace);
-	batch_write(trace, everything);
 }
 
 static void finish(void)
@@ -81,8 +69,7 @@ static void finish(void)
 	batch_write(trace, true);
 	output_commit(trace, true);
 	bytes_add(&file, "", 1);
-	trace_fini(trace);
-	free(trace);
+	scene_close_trace();
 }
 
 /* The event of that category and name: its start, duration (ns of the scene)

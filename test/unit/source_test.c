@@ -17,10 +17,8 @@
 #include "collector/thread.h"
 #include "test/check.h"
 #include "test/unit/scene.h"
-#include "writer/output.h"
-#include "writer/trace.h"
+#include "test/unit/scene_trace.h"
 
-static struct trace *trace;
 static uint32_t self;
 
 static const char *const kinds[] = { "pipe", "socket" };
@@ -64,47 +62,8 @@ static void begin(void)
 		.out = "/dev/null", .memory = 16 << 20, .world_size = 1,
 	};
 
-	trace = calloc(1, sizeof *trace);
-	CHECK_EQ(trace_init(trace, &options), 0);
+	scene_open_trace(&options);
 	self = (uint32_t)syscall(SYS_gettid);
-	scene_device();
-}
-
-static void step(bool everything)
-{
-	scene_flush();
-	batch_take(trace);
-	drain_rings(trace);
-	batch_write(trace, everything);
-}
-
-/* The line of the event that holds `text`, or "". */
-static const char *event(const char *text)
-{
-	static char line[2048];
-	const char *at, *end;
-
-	bytes_add(&trace->out, "", 1);
-	trace->out.len--;
-	at = strstr(trace->out.data, text);
-	line[0] = 0;
-	if (!at)
-		return line;
-	while (at > trace->out.data && at[-1] != '\n')
-		at--;
-	end = strchr(at, '\n');
-	snprintf(line, sizeof line, "%.*s", end ? (int)(end - at) :
-		 (int)strlen(at), at);
-	return line;
-}
-
-static bool has(const char *of, const char *part)
-{
-	bool is_there = strstr(event(of), part) != NULL;
-
-	if (!is_there)
-		fprintf(stderr, "%s: no %s in %s\n", of, part, event(of));
-	return is_there;
 }
 
 static void test_slices(void)
@@ -131,9 +90,9 @@ static void test_slices(void)
 	CHECK(has("\"read\"", text));
 	CHECK(has("Sleeping", "\"thread\":77"));
 	CHECK(has("Early", "\"open\":true"));
-	CHECK(!*event("Gone"));
+	CHECK(!*event("Gone", 0));
 	/* Rows of their own, not the threads'. */
-	CHECK(!strstr(event("Sleeping"), "\"tid\":77"));
+	CHECK(!strstr(event("Sleeping", 0), "\"tid\":77"));
 	CHECK(has("Sleeping", "\"tid\":50000"));
 }
 
@@ -175,7 +134,7 @@ static void test_operators(void)
 	CHECK(has("aten::linear", "\"External id\":1}"));
 	CHECK(has("\"inner\"", "\"External id\":2}"));
 	CHECK(has("\"outer\"", "\"External id\":1}"));
-	CHECK(!*event("gpu_user_annotation"));
+	CHECK(!*event("gpu_user_annotation", 0));
 }
 
 /* A window without NVTX's ranges has those of sources. */
@@ -186,7 +145,7 @@ static void test_muted(void)
 	source_range_pop(&operators);
 	nvtx_mute(false);
 	step(true);
-	CHECK(*event("aten::muted"));
+	CHECK(*event("aten::muted", 0));
 }
 
 static uint64_t lost(enum loss cause)
@@ -247,7 +206,6 @@ int main(void)
 	test_muted();
 	test_no_room();
 	CHECK_EQ(loss_get(LOSS_TABLE_FULL), 0);
-	trace_fini(trace);
-	free(trace);
+	scene_close_trace();
 	return check_result();
 }

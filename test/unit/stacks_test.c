@@ -16,15 +16,13 @@
 #include "test/check.h"
 #include "test/noinline.h"
 #include "test/unit/scene.h"
+#include "test/unit/scene_trace.h"
 #include "writer/elf_symbols.h"
-#include "writer/output.h"
 #include "writer/perf_map.h"
-#include "writer/trace.h"
 
 #define NOWHERE UINT64_C(0x10)  /* no module's */
 enum { PERIOD = 10000 };
 
-static struct trace *trace;
 static uint32_t self;
 
 NOINLINE int named_function(int n)
@@ -39,11 +37,9 @@ static void begin(void)
 		.sample_ns = PERIOD,
 	};
 
-	trace = calloc(1, sizeof *trace);
-	CHECK_EQ(trace_init(trace, &options), 0);
+	scene_open_trace(&options);
 	self = (uint32_t)syscall(SYS_gettid);
 	CHECK_EQ(modules_refresh(), 1);
-	scene_device();
 }
 
 static void stack(enum stack_of of, uint32_t tid, uint32_t correlation,
@@ -71,50 +67,6 @@ static void stack(enum stack_of of, uint32_t tid, uint32_t correlation,
 	ring_commit(thread_ring(thread_self()));
 }
 
-static void step(void)
-{
-	scene_flush();
-	batch_take(trace);
-	drain_rings(trace);
-	batch_write(trace, true);
-}
-
-/* The n-th line that holds `text`, or "". */
-static const char *event(const char *text, int n)
-{
-	static char line[8192];
-	const char *at, *end;
-
-	bytes_add(&trace->out, "", 1);
-	trace->out.len--;
-	at = strstr(trace->out.data, text);
-	while (at && n--)
-		at = strstr(at + 1, text);
-	line[0] = 0;
-	if (!at)
-		return line;
-	while (at > trace->out.data && at[-1] != '\n')
-		at--;
-	end = strchr(at, '\n');
-	snprintf(line, sizeof line, "%.*s", end ? (int)(end - at) :
-		 (int)strlen(at), at);
-	return line;
-}
-
-static bool has_nth(const char *of, int n, const char *part)
-{
-	bool is_there = strstr(event(of, n), part) != NULL;
-
-	if (!is_there)
-		fprintf(stderr, "%s: no %s in %s\n", of, part, event(of, n));
-	return is_there;
-}
-
-static bool has(const char *of, const char *part)
-{
-	return has_nth(of, 0, part);
-}
-
 /* Two calls of the interpreter's loop: the inner one runs b and c, the outer
  * one a.  What of the interpreter's file lies outside the innermost loop is
  * left out: all of these are this program's. */
@@ -128,7 +80,7 @@ static void test_call(void)
 	      "m.py:30 c\nm.py:20 b\nm.py:10 a\n", 6);
 	scene_launch(self, 51, 400, 600);
 	scene_launch(self, 52, 700, 800);
-	step();
+	step(true);
 	CHECK(has("\"correlation\":51", "\"line\":\"m.py:30 c\",\"stack\":\""
 		  "named_function (stacks_test)\\nm.py:30 c\\nm.py:20 b\\n"
 		  "m.py:10 a\\n0x10\\n\""));
@@ -152,7 +104,7 @@ static void test_native(void)
 	scene_launch(self, 53, 1000, 1100);
 	scene_launch(self, 54, 1200, 1300);
 	scene_launch(self, 55, 1400, 1500);
-	step();
+	step(true);
 	CHECK(has("\"correlation\":53", "\"line\":\"named_function "
 		  "(stacks_test)\",\"stack\":\"0x10\\nnamed_function"));
 	CHECK(has("\"correlation\":54", "54,\"stack\":\"0x10\\n\""));
@@ -175,7 +127,7 @@ static void test_samples(void)
 	stack(STACK_SAMPLE, 77, 1, 130000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
 	stack(STACK_SAMPLE, 77, 1, 140000, NULL, 0, "m.py:4 c\nm.py:1 a\n", 0);
 	stack(STACK_SAMPLE, 77, 3, 200000, NULL, 0, "m.py:1 a\n", 0);
-	step();
+	step(true);
 	/* The last is open still. */
 	CHECK(!*event("\"name\":\"a (m.py)\"", 1));
 	flames_close(trace, UINT64_MAX);
@@ -221,7 +173,7 @@ static void test_next(void)
 	stack(STACK_OF_NEXT, self, 0, 3000, NULL, 0, "m.py:7 wait\n", 0);
 	source_slice(&call, 0, t + 2500, t + 3000, NULL, 0, NULL, 0);
 	source_slice(&call, 0, t + 3500, t + 3600, NULL, 0, NULL, 0);
-	step();
+	step(true);
 	CHECK(has_nth("\"poll\"", 0, "\"line\":\"m.py:7 wait\",\"stack\":\""
 		      "m.py:7 wait\\n\""));
 	CHECK(*event("\"poll\"", 1));
@@ -319,7 +271,6 @@ int main(void)
 	test_bound();
 	test_symbols();
 	test_perf_map();
-	trace_fini(trace);
-	free(trace);
+	scene_close_trace();
 	return check_result();
 }
