@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Blocking C library calls (osrt): host/blocking and host/results, whose own
-clock and word the trace is compared with."""
+"""Blocking C library calls (osrt): host/blocking, host/disturbed and
+host/results, whose own clock and word the trace is compared with."""
 import collections
 import json
 import os
@@ -183,8 +183,9 @@ def test_results_and_errno_are_the_same(tmp_path):
 def test_cancelled_threads(tmp_path):
     """As without the library: where they wait, and in a sem_wait that need
     not wait; the mutex of a condition is theirs when they clean up."""
-    bare = run("blocking", "cancel", traced=False).did
-    did, _ = osrt(tmp_path, "cancel", GPUTRACE_OSRT_MIN="1ns")
+    bare = run("disturbed", "cancel", traced=False).did
+    did, _ = osrt(tmp_path, "cancel", program="disturbed",
+                  GPUTRACE_OSRT_MIN="1ns")
     assert bare["cancelled"]["threads"] == 160
     for section in ("cancelled", "cleaned", "full", "lock", "went on"):
         assert did[section] == bare[section]
@@ -192,7 +193,7 @@ def test_cancelled_threads(tmp_path):
 
 @plain_only
 def test_two_hundred_threads(tmp_path):
-    did, trace = osrt(tmp_path, "crowd")
+    did, trace = osrt(tmp_path, "crowd", program="disturbed")
     assert did["crowd"]["counted"] == 4000
     assert trace.losses() == {}
     waits = [s for s in trace.slices("osrt")
@@ -205,7 +206,8 @@ def test_two_hundred_threads(tmp_path):
 
 @pytest.mark.skipif("thread" in SANITIZED, reason="holds signals back")
 def test_signal_handlers(tmp_path):
-    did, trace = osrt(tmp_path, "signals", GPUTRACE_OSRT_MIN="1ns")
+    did, trace = osrt(tmp_path, "signals", program="disturbed",
+                      GPUTRACE_OSRT_MIN="1ns")
     assert did["posted"]["times"] == 400
     assert did["jumps"]["out of read"] == 1
     if not SANITIZED:
@@ -216,7 +218,7 @@ def test_signal_handlers(tmp_path):
 def test_children(tmp_path):
     """What the child of a vfork waits for on its parent's memory is not the
     parent's; it executes, and its status arrives."""
-    did, trace = osrt(tmp_path, "vfork")
+    did, trace = osrt(tmp_path, "vfork", program="disturbed")
     assert did["status"] == {"vfork": 5, "fork": 20, "spawn": 7, "system": 8}
     if not SANITIZED:
         names = collections.Counter(
@@ -273,7 +275,7 @@ def test_inside_an_allocator(tmp_path, more):
     """A lock of the allocator's is waited for, and then recorded with it held
     and no memory to be had: it hangs if that needs any."""
     shim = BUILD / "shim" / "allocator.so"
-    did, trace = osrt(tmp_path, "malloc", **more,
+    did, trace = osrt(tmp_path, "malloc", program="disturbed", **more,
                       LD_PRELOAD="%s:%s" % (LIBRARY, shim))
     assert did["malloc"]["threads"] == 8
     assert set(trace.losses()) <= {"no thread state"}
