@@ -166,7 +166,6 @@ enum slice_row { ROW_OSRT, ROW_STATE, ROW_STACK, ROW_PROCESS, NR_ROWS };
 struct slice_kind {
 	const char *cat;        /* of a slice: "osrt" */
 	const char *name;       /* NULL: the record's text is the name */
-	const char *text_name;  /* with a name: the text is this argument */
 	enum slice_row row;
 	bool is_of_device;      /* counter: `tid` is a device's number */
 	struct value_field fields[SLICE_VALUES_MAX + 1];

@@ -12,8 +12,6 @@ struct source_options {
 	uint64_t stack_min_ns;  /* GPUTRACE_STACK_MIN */
 	uint32_t sample_hz;     /* GPUTRACE_SAMPLE_HZ */
 	uint32_t torch_shapes;  /* GPUTRACE_TORCH_SHAPES */
-	uint32_t is_late;       /* the library came into a running process */
-	uint64_t sources;       /* what else is wanted: inject/settings.h */
 };
 
 /*

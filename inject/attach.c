@@ -156,7 +156,6 @@ static int start_tracing(void)
 			 "be started");
 		return error;
 	}
-	configuration.source.is_late = way_in == ATTACH_LATE;
 	sources_prepare(&configuration.source);
 	capture_init(&(struct capture_options){
 		.start = configuration.in_force[SETTING_START].value,

@@ -110,10 +110,11 @@ static void read_cupti(struct cupti_options *cupti, uint64_t bytes)
 	cupti->floor = environment_get(FLOOR_VARIABLE) != NULL;
 }
 
-static uint64_t sample_ns(uint64_t hz)
+static uint32_t sample_hz(void)
 {
-	return hz ? UINT64_C(1000000000) / (hz < SAMPLE_HZ_MAX ? hz :
-					    SAMPLE_HZ_MAX) : 0;
+	uint64_t hz = number_of(SETTING_SAMPLE_HZ);
+
+	return hz < SAMPLE_HZ_MAX ? (uint32_t)hz : SAMPLE_HZ_MAX;
 }
 
 static void read_writer(struct writer_options *writer, uint64_t bytes)
@@ -128,19 +129,16 @@ static void read_writer(struct writer_options *writer, uint64_t bytes)
 	writer->mask_argv = number_of(SETTING_ARGV) == ARGV_MASKED;
 	writer->kernels = text_of(SETTING_KERNELS);
 	writer->memory = FOR_WRITER(bytes);
-	writer->sample_ns = sample_ns(number_of(SETTING_SAMPLE_HZ));
+	writer->sample_ns = sample_hz() ? 1000000000u / sample_hz() : 0;
 	read_ranks(writer);
 }
 
 static void read_source(struct source_options *source)
 {
-	uint64_t hz = number_of(SETTING_SAMPLE_HZ);
-
 	source->osrt_min_ns = number_of(SETTING_OSRT_MIN);
 	source->stack_min_ns = number_of(SETTING_STACK_MIN);
-	source->sample_hz = hz < SAMPLE_HZ_MAX ? (uint32_t)hz : SAMPLE_HZ_MAX;
+	source->sample_hz = sample_hz();
 	source->torch_shapes = number_of(SETTING_TORCH_SHAPES) == CONTROL_ON;
-	source->sources = number_of(SETTING_TRACE);
 }
 
 static void read_log(struct configuration *out)

@@ -7,11 +7,11 @@
 #include <stddef.h>
 
 #include "collector/cpu.h"
-#include "collector/nvml.h"
 #include "collector/library_call.h"
-#include "collector/torch.h"
+#include "collector/nvml.h"
 #include "collector/osrt.h"
 #include "collector/stacks.h"
+#include "collector/torch.h"
 #include "inject/settings.h"
 
 static struct source_options options;

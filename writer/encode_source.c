@@ -89,10 +89,6 @@ static void write_slice(struct trace *trace, uint32_t tid,
 	add_values(out, record);
 	if (kind->row == ROW_OSRT)
 		stacks_tell_next(trace, tid);
-	if (kind->name && kind->text_name && record->head.len) {
-		json_key(out, kind->text_name);
-		json_string(out, text, record->head.len);
-	}
 	if (start_ns != record->head.t_ns || end_ns != record->end_ns) {
 		json_key(out, "open");
 		json_bool(out, true);

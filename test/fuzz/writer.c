@@ -193,7 +193,7 @@ static void add_slice(uint32_t kind)
 {
 	static const char *const words[] = { "pipe", "so\"cket" };
 	static const struct slice_kind kinds[] = {
-		{ .cat = "osrt", .name = "read", .text_name = "device",
+		{ .cat = "osrt", .name = "read",
 		  .fields = { { "fd", VALUE_I64, NULL },
 			      { "share", VALUE_DOUBLE, NULL },
 			      { "set", VALUE_ABSENT_0, NULL } } },

@@ -24,7 +24,7 @@ static uint32_t self;
 static const char *const kinds[] = { "pipe", "socket" };
 
 static const struct slice_kind call = {
-	.cat = "osrt", .name = "read", .text_name = "path", .row = ROW_OSRT,
+	.cat = "osrt", .name = "read", .row = ROW_OSRT,
 	.fields = { { "bytes", VALUE_U64, NULL },
 		    { "of", VALUE_WORD, kinds },
 		    { "result", VALUE_I64, NULL },
@@ -73,10 +73,11 @@ static void test_slices(void)
 				    (uintptr_t)"Running" };
 	char text[32];
 
-	source_slice(&call, 0, t + 1000, t + 3000, values, 6, "/tmp/\"x\"", 8);
+	source_slice(&call, 0, t + 1000, t + 3000, values, 6, NULL, 0);
 	source_slice(&state, 77, t + 500, t + 2500, NULL, 0, "Sleeping", 8);
 	/* Began before the window. */
-	source_slice(&state, 78, t - 100000000, t + 250, NULL, 0, "Early", 5);
+	source_slice(&state, 78, t - 100000000, t + 250, NULL, 0,
+		     "Early \"x\"", 9);
 	/* Over before it. */
 	source_slice(&state, 78, t - 100000000, t - 90000000, NULL, 0, "Gone",
 		     4);
@@ -84,11 +85,11 @@ static void test_slices(void)
 	CHECK(has("\"read\"", "\"cat\":\"osrt\""));
 	CHECK(has("\"read\"", "\"dur\":2.000"));
 	CHECK(has("\"read\"", "\"bytes\":4096,\"of\":\"socket\",\"result\":-5,"
-		  "\"share\":0.25,\"state\":\"Running\","
-		  "\"path\":\"/tmp/\\\"x\\\"\"}"));
+		  "\"share\":0.25,\"state\":\"Running\"}"));
 	snprintf(text, sizeof text, "\"thread\":%u", self);
 	CHECK(has("\"read\"", text));
 	CHECK(has("Sleeping", "\"thread\":77"));
+	CHECK(has("Early", "\"name\":\"Early \\\"x\\\"\""));
 	CHECK(has("Early", "\"open\":true"));
 	CHECK(!*event("Gone", 0));
 	/* Rows of their own, not the threads'. */
