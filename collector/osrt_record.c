@@ -165,7 +165,8 @@ void osrt_record(enum osrt_id id, uint64_t start_ns, uint64_t end_ns,
 	uint64_t values[SLICE_VALUES_MAX];
 	uint32_t nr = 0;
 
-	if (atomic_load_explicit(&is_on, memory_order_relaxed) &&
+	/* Pairs with the store in osrt_record_open(): what was prepared. */
+	if (atomic_load_explicit(&is_on, memory_order_acquire) &&
 	    !own_thread_is_self() && !is_of_child() &&
 	    has_room() && describe(about, call, values, &nr) &&
 	    has_state(about)) {
