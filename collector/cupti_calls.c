@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/cupti_calls.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 
 #include "collector/api_calls.h"
@@ -27,7 +28,7 @@ static const char *const driver_calls[] = {
 };
 
 static uint64_t min_ns;
-static void (*on_long)(uint32_t correlation);
+static void (*_Atomic on_long)(uint32_t correlation);
 static bool is_on, is_seen;
 
 /* A driver call inside a runtime call has its correlation: the first to end,
@@ -45,6 +46,10 @@ static bool is_new(uint32_t correlation)
 /* CUPTI keeps a number for us from a call's begin to its end. */
 static void see(const CUpti_CallbackData *data)
 {
+	/* Pairs with the store in cupti_calls_prepare(). */
+	void (*call)(uint32_t correlation) =
+		atomic_load_explicit(&on_long, memory_order_acquire);
+
 	if (!data->correlationData)
 		return;
 	if (data->callbackSite == CUPTI_API_ENTER) {
@@ -55,13 +60,13 @@ static void see(const CUpti_CallbackData *data)
 	if (*data->correlationData &&
 	    clock_now_ns() - *data->correlationData >= min_ns &&
 	    is_new(data->correlationId))
-		on_long(data->correlationId);
+		call(data->correlationId);
 }
 
 int cupti_calls_prepare(uint64_t least_ns, void (*call)(uint32_t correlation))
 {
 	min_ns = least_ns;
-	on_long = call;
+	atomic_store(&on_long, call);
 	return cupti_subscribe_calls(see);
 }
 

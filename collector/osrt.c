@@ -16,7 +16,8 @@
 #include "collector/source.h"
 #include "collector/thread.h"
 
-static uint64_t min_ns;
+/* Armed beside threads in calls: one that sees it late records nothing. */
+static _Atomic uint64_t min_ns = UINT64_MAX;
 
 /* The C library is behind us, so that the program's calls come to us. */
 static atomic_bool is_interposed;
@@ -150,7 +151,8 @@ static inline void over(enum osrt_id id, uint64_t start_ns, long first,
 {
 	uint64_t end_ns = clock_now_ns();
 
-	if (__builtin_expect(end_ns - start_ns >= min_ns, 0))
+	if (__builtin_expect(end_ns - start_ns >= atomic_load_explicit(
+				     &min_ns, memory_order_relaxed), 0))
 		osrt_record(id, start_ns, end_ns, (const long[]){
 			    first, second, result });
 }
@@ -215,7 +217,7 @@ static int arm(const struct source_options *options)
 			 "gputrace record)");
 		return -ENOTSUP;
 	}
-	min_ns = options->osrt_min_ns;
+	atomic_store(&min_ns, options->osrt_min_ns);
 	osrt_record_prepare();
 	return 0;
 }

@@ -17,8 +17,9 @@ extern _Atomic(stack_of_call_fn) stack_of_call_taker
  * signal-safe; errno may change. */
 static inline void stack_of_call(uint64_t took_ns)
 {
+	/* Pairs with the store in stacks.c: what was armed is seen. */
 	stack_of_call_fn take = atomic_load_explicit(&stack_of_call_taker,
-						     memory_order_relaxed);
+						     memory_order_acquire);
 
 	if (take)
 		take(took_ns);

@@ -7,8 +7,10 @@ import os
 import shutil
 import stat
 import subprocess
+import time
 
 import pytest
+from control import Server
 from tracing import BUILD, LIBRARY, SANITIZED, Trace, judge, own_lines, run
 
 OSRT = {"GPUTRACE_TRACE": "cuda,nvtx,osrt"}
@@ -213,6 +215,16 @@ def test_signal_handlers(tmp_path):
     if not SANITIZED:
         names = trace.count("osrt")
         assert names["poll"] > 100 and names["nanosleep"] > 100
+
+
+def test_a_window_that_opens_late(tmp_path):
+    """Beside a thread that is in one call after another."""
+    with Server(tmp_path) as server:
+        server.client().close()
+        assert server.ask("start trace=osrt")["ok"]
+        time.sleep(0.3)
+        assert server.ask("stop")["ok"]
+    assert Trace(tmp_path / "t.json").count("osrt")["clock_nanosleep"] > 5
 
 
 def test_children(tmp_path):

@@ -170,6 +170,7 @@ static void do_crowd(void)
 
 static sigjmp_buf out;
 static bool may_jump;
+static atomic_int nr_handled;
 
 static void handle(int number)
 {
@@ -184,33 +185,40 @@ static void handle(int number)
 	nanosleep(&t, NULL);
 	sem_post(&semaphore);
 	errno = saved;
+	nr_handled++;
 	if (may_jump)
 		siglongjmp(out, 1);
 }
 
+/* One at a time: a second of the same kind would be one with the first. */
 static void *fire(void *target)
 {
 	int i;
 
 	for (i = 0; i < 400; i++) {
 		sleep_ms(1);
+		nr_handled = 0;
+		turn = i == 399 ? 2 : 0;
 		pthread_kill(*(pthread_t *)target, SIGUSR1);
+		while (!nr_handled)
+			sleep_ms(1);
 	}
-	turn = 2;
 	return NULL;
 }
 
 static void be_interrupted(void)
 {
 	struct pollfd p = { .fd = pipes[0], .events = POLLIN };
+	bool is_last;
 
-	while (turn != 2) {
+	do {
+		is_last = turn == 2 && nr_handled;
 		errno = 77;
 		if (poll(&p, 1, 3) < 0)
 			TALLY("errno", "EINTR", errno == EINTR);
 		while (!sem_trywait(&semaphore))
 			TALLY("posted", "times", 1);
-	}
+	} while (!is_last);
 }
 
 static void do_signals(void)
