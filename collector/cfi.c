@@ -181,19 +181,21 @@ static struct cfi_reader block(struct cfi_reader *reader)
 }
 
 /* "The register and an offset" (then, what lies there): frames that were
- * aligned.  Or the code of all stubs of a procedure linkage table. */
+ * aligned.  Or what linkers write for all entries of a procedure linkage table
+ * (PLT). */
 static void define_by_expression(struct state *state, struct cfi_reader *reader)
 {
 	/* rsp + 8 + ((rip & 15) >= 11) * 8 */
-	static const uint8_t stub[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b,
-					0x2a, 0x33, 0x24, 0x22 };
+	static const uint8_t plt_entry[] = { 0x77, 8, 0x80, 0, 0x3f, 0x1a, 0x3b,
+					     0x2a, 0x33, 0x24, 0x22 };
 	struct cfi_reader inner = block(reader);
 	const uint8_t *at = inner.base + inner.at;
 	size_t size = inner.end - inner.at;
 	uint64_t op;
 
-	if (UNWIND_SP == 7 && size == sizeof stub && !memcmp(at, stub, 6) &&
-	    !memcmp(at + 7, stub + 7, 4) && (at[6] == 0x3a || at[6] == 0x3b)) {
+	if (UNWIND_SP == 7 && size == sizeof plt_entry &&
+	    !memcmp(at, plt_entry, 6) && !memcmp(at + 7, plt_entry + 7, 4) &&
+	    (at[6] == 0x3a || at[6] == 0x3b)) {
 		state->row.flags |= ROW_PLT;
 		state->row.cfa_reg = UNWIND_SP;
 		state->row.cfa_offset = at[6] - 0x30;

@@ -42,8 +42,8 @@ enum {
 	ROW_SIGNAL = 1 << 1,    /* the kernel's frame of a signal handler */
 	ROW_DEREF = 1 << 2,     /* the CFA is what lies at that address */
 	ROW_BY_REG = 1 << 3,    /* registers lie below the frame pointer */
-	ROW_PLT = 1 << 4,       /* a stub of 16 bytes, which has pushed a word
-				 * from byte `cfa_offset` on */
+	ROW_PLT = 1 << 4,       /* a PLT entry of 16 bytes, which has pushed a
+				 * word from byte `cfa_offset` on */
 };
 
 struct unwind_row {
