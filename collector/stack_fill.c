@@ -29,6 +29,8 @@ uint32_t stack_fill(struct stack_record *record, struct unwind_frame *frame)
 	/* Also where no frame is the interpreter's: it may be out of reach. */
 	if (python_walk_calls(text, RECORD_TEXT_MAX, &record->ends) > 0)
 		len = (uint32_t)strnlen(text, RECORD_TEXT_MAX);
+	/* The writer tells stacks apart by whole words. */
+	memset(text + len, 0, -len & 7);
 	record->head.kind = RECORD_STACK;
 	record->head.len = len;
 	record->head.size = (uint16_t)(sizeof(*record) + record->nr_pcs * 8 +

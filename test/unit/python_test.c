@@ -19,6 +19,7 @@
 #include "collector/log.h"
 #include "collector/peek.h"
 #include "collector/python_layout.h"
+#include "collector/stack_fill.h"
 #include "test/check.h"
 
 #define PAGE 4096
@@ -364,6 +365,35 @@ static int nr_lines(char *text)
 	return nr;
 }
 
+/* All bytes of a record are said, whatever lay there before: the writer tells
+ * stacks apart by them. */
+static void test_same_record(void)
+{
+	static _Alignas(8) char one[STACK_RECORD_MAX], other[STACK_RECORD_MAX];
+	struct stack_record *record = (struct stack_record *)one;
+	struct unwind_frame frame, again;
+	uint32_t size, odd = 0;
+	size_t i;
+
+	unwind_here(&frame);
+	for (i = 0; i < 1000; i++) {
+		*(uint64_t *)symbol("fake_state") = a_state();
+		memset(one, 0x11, sizeof one);
+		memset(other, 0x22, sizeof other);
+		again = frame;
+		size = stack_fill(record, &again);
+		again = frame;
+		CHECK_EQ(stack_fill((struct stack_record *)other, &again),
+			 size);
+		CHECK_EQ(record->head.size, size);
+		CHECK_EQ(memcmp(record->pcs,
+				((struct stack_record *)other)->pcs,
+				size - sizeof *record), 0);
+		odd += record->head.len % 8 != 0;
+	}
+	CHECK(odd > 100);
+}
+
 static void test_garbage(void)
 {
 	char text[PYTHON_TEXT_MAX + 1], version[16];
@@ -395,6 +425,7 @@ static void test_garbage(void)
 	CHECK(deep > 10);
 	fprintf(stderr, "%s: %llu frames of garbage, %d of %d walks deep\n",
 		version, (unsigned long long)frames, deep, NR_WALKS);
+	test_same_record();
 }
 
 /* An interpreter is looked for once a process. */
