@@ -34,6 +34,17 @@ void modules_leave(void)
 	atomic_fetch_sub_explicit(&readers, 1, memory_order_release);
 }
 
+/* In one generation they only become more. */
+uint64_t modules_version(void)
+{
+	const struct modules *modules = modules_enter();
+	uint64_t version = modules ?
+		(uint64_t)modules->generation << 32 | modules->nr : 0;
+
+	modules_leave();
+	return version;
+}
+
 const struct module *modules_find(const struct modules *modules, uintptr_t pc)
 {
 	uint32_t from = 0, to = modules ? modules->nr : 0, middle;

@@ -36,6 +36,10 @@ struct modules {
 	struct module list[];           /* by address */
 };
 
+/* Another one where anything has come or gone, 0 before the first refresh.
+ * Context: any thread, signal-safe. */
+uint64_t modules_version(void);
+
 /* What is there now, until modules_leave(); NULL before the first refresh.
  * Context: any thread, signal-safe. */
 const struct modules *modules_enter(void);

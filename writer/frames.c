@@ -19,6 +19,7 @@ enum {
 struct frames {
 	uint32_t pid;
 	uint32_t nr;
+	uint64_t version;               /* of the modules, for this stack */
 	struct frame list[NR_FRAMES];   /* by pc; text NULL: unused */
 	struct elf_symbols files[FILES_MAX];
 	struct build_id {
@@ -90,10 +91,12 @@ void frames_destroy(struct frames *frames)
 	free(frames);
 }
 
-void frames_make_room(struct frames *frames, uint32_t nr)
+uint64_t frames_begin(struct frames *frames, uint32_t nr)
 {
+	frames->version = modules_version();
 	if (frames->nr + nr > NR_FRAMES / 2)
 		forget(frames);
+	return frames->version;
 }
 
 /* The number of the file, from 1; 0: no room. */
@@ -180,6 +183,7 @@ static void name_in_module(struct frames *frames, struct frame *frame,
 
 	frame->kind = kind_of(base);
 	frame->file = file_of(frames, path);
+	frame->bias = module->bias;
 	if (!frame->file ||
 	    !elf_symbols_find(&frames->files[frame->file - 1], address,
 			      frames->symbol, sizeof(frames->symbol))) {
@@ -208,18 +212,39 @@ static void name_elsewhere(struct frames *frames, struct frame *frame)
 	bytes_add(out, text, strlen(text));
 }
 
+/* After what lies there now. */
+static bool is_named(const struct frames *frames, const struct frame *frame,
+		     const struct module *module)
+{
+	const char *path;
+
+	if (!frame->text || !frame->file != !module)
+		return false;
+	if (!module)
+		return true;
+	path = frames->files[frame->file - 1].path;
+	return path && !strcmp(path, module_path(module)) &&
+		frame->bias == module->bias;
+}
+
 static void name_frame(struct frames *frames, struct frame *frame)
 {
 	const struct modules *modules = modules_enter();
 	const struct module *module = modules_find(modules, frame->pc);
 
-	bytes_clear(&frames->scratch);
-	if (module)
-		name_in_module(frames, frame, module);
-	else
-		name_elsewhere(frames, frame);
+	if (!is_named(frames, frame, module)) {
+		free((char *)frame->text);
+		*frame = (struct frame){ .pc = frame->pc };
+		bytes_clear(&frames->scratch);
+		if (module)
+			name_in_module(frames, frame, module);
+		else
+			name_elsewhere(frames, frame);
+		frame->text = bytes_copy(frames->scratch.data,
+					 frames->scratch.len);
+	}
 	modules_leave();
-	frame->text = bytes_copy(frames->scratch.data, frames->scratch.len);
+	frame->version = frames->version;
 }
 
 const struct frame *frames_get(struct frames *frames, uint64_t pc)
@@ -230,15 +255,14 @@ const struct frame *frames_get(struct frames *frames, uint64_t pc)
 	uint64_t at = (pc ^ pc >> 14) % NR_FRAMES;
 	struct frame *frame;
 
-	for (; (frame = &frames->list[at])->text; at = (at + 1) % NR_FRAMES)
-		if (frame->pc == pc)
-			return frame;
-	if (frames->nr == NR_FRAMES - 1)
+	while ((frame = &frames->list[at])->text && frame->pc != pc)
+		at = (at + 1) % NR_FRAMES;
+	if (frame->text && frame->version == frames->version)
+		return frame;
+	if (!frame->text && frames->nr == NR_FRAMES - 1)
 		return &unknown;
+	frames->nr += !frame->text;
 	frame->pc = pc;
 	name_frame(frames, frame);
-	if (!frame->text)
-		return &unknown;
-	frames->nr++;
-	return frame;
+	return frame->text ? frame : &unknown;
 }

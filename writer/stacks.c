@@ -201,13 +201,11 @@ static void tell(struct stacks *stacks, const struct stack_record *record,
 
 static uint64_t hash_of(const struct stack_record *record, uint64_t seed)
 {
-	const uint64_t *word = &record->ends, *end = record->pcs +
-		record->nr_pcs + (record->head.len + 7) / 8;
-	uint64_t hash = seed;
+	const uint64_t *word = record->pcs, *end = word + record->nr_pcs +
+		(record->head.len + 7) / 8;
+	uint64_t hash = seed ^ (record->ends + record->nr_pcs);
 
-	/* `tid` and `correlation` are one word, not of the stack. */
-	for (hash ^= *word++ + record->nr_pcs, word = record->pcs; word < end;
-	     word++) {
+	for (; word < end; word++) {
 		hash ^= *word;
 		hash *= UINT64_C(0x9e3779b97f4a7c15);
 		hash ^= hash >> 29;
@@ -227,7 +225,6 @@ static struct stack *make(struct stacks *stacks,
 	struct stack *stack;
 
 	bytes_clear(&stacks->text);
-	frames_make_room(stacks->frames, record->nr_pcs);
 	tell(stacks, record, &telling);
 	if (stacks->text.is_cut)
 		return NULL;
@@ -242,10 +239,13 @@ static struct stack *make(struct stacks *stacks,
 	return stack;
 }
 
+/* The same addresses are another stack when other modules name them. */
 static struct stack *get(struct stacks *stacks,
 			 const struct stack_record *record)
 {
-	uint64_t hash = hash_of(record, 1), other = hash_of(record, 77);
+	uint64_t version = frames_begin(stacks->frames, record->nr_pcs);
+	uint64_t hash = hash_of(record, version + 1);
+	uint64_t other = hash_of(record, version + 77);
 	struct stack *stack;
 
 	for (stack = stacks->buckets[hash % NR_BUCKETS]; stack;

@@ -4,8 +4,10 @@
  * frames in their place, samples as nested slices, symbols of ELF files, and
  * perf-PID.map.  The answers were worked out on paper.
  */
+#include <fcntl.h>
 #include <link.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -182,6 +184,51 @@ static void test_next(void)
 
 /* ---- Names ---- */
 
+/* A page of a file beside this one, as code, at that address; NULL: anywhere.
+ */
+static void *map_code(const char *name, void *at)
+{
+	char path[512] = "";
+	ssize_t len = readlink("/proc/self/exe", path, sizeof path - 32);
+	void *code;
+	int fd;
+
+	path[len > 0 ? len : 0] = 0;
+	strcpy(strrchr(path, '/') + 1, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	code = mmap(at, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE |
+		    (at ? MAP_FIXED : 0), fd, 0);
+	close(fd);
+	return code;
+}
+
+/* One address, of no module that is known, of one, and of one that took the
+ * other's place: each time it has the name of now. */
+static void test_modules_change(void)
+{
+	void *code = map_code("stacks_test", NULL);
+	const uint64_t pc = (uintptr_t)code + 100;
+
+	bytes_clear(&trace->out);
+	stack(STACK_OF_CALL, self, 61, 4000, &pc, 1, "", 0);
+	scene_launch(self, 61, 4000, 4100);
+	step(true);
+	CHECK(has("\"correlation\":61", "\"stack\":\"0x"));
+	CHECK_EQ(modules_refresh(), 1);
+	stack(STACK_OF_CALL, self, 62, 4200, &pc, 1, "", 0);
+	scene_launch(self, 62, 4200, 4300);
+	step(true);
+	CHECK(has("\"correlation\":62", "\"stack\":\"stacks_test+0x64"));
+	CHECK(map_code("../shim/plugin.so", code) == code);
+	CHECK_EQ(modules_refresh(), 1);
+	stack(STACK_OF_CALL, self, 63, 4400, &pc, 1, "", 0);
+	scene_launch(self, 63, 4400, 4500);
+	step(true);
+	CHECK(has("\"correlation\":63", "\"stack\":\"plugin.so+0x64"));
+	munmap(code, 4096);
+	CHECK_EQ(modules_refresh(), 1);
+}
+
 static int take_bias(struct dl_phdr_info *module, size_t size, void *bias)
 {
 	(void)size;
@@ -268,6 +315,7 @@ int main(void)
 	test_native();
 	test_samples();
 	test_next();
+	test_modules_change();
 	test_bound();
 	test_symbols();
 	test_perf_map();
