@@ -31,7 +31,8 @@
  * -ENOTSUP: one that we do not know (version, free-threaded, changed
  * structures); -ENOSYS: the system cannot tell what memory is there.  Says
  * which in one line (info).
- * Context: attach or our own thread, one at a time; takes the loader's lock.
+ * Context: attach or our own thread, one at a time, after modules_refresh();
+ * takes the loader's lock.
  */
 int python_prepare(void);
 

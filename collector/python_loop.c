@@ -2,9 +2,9 @@
 #include "collector/python_loop.h"
 
 #include <errno.h>
-#include <link.h>
-#include <stdbool.h>
 #include <string.h>
+
+#include "collector/unwind_row.h"
 
 /*
  * Any bytes that look like a jump are taken for one.  In Debian's interpreters
@@ -15,88 +15,12 @@
 #define JUMPS_MIN 4
 #define NR_CANDIDATES 32
 
-struct object {
-	uintptr_t function;             /* looked for */
-	uintptr_t start, end;           /* its segment of code */
-	const uint8_t *header;          /* .eh_frame_hdr */
-	uint32_t nr;
-};
-
 static int32_t number_at(const void *at)
 {
 	int32_t number;
 
 	memcpy(&number, at, sizeof(number));
 	return number;
-}
-
-static int take_object(struct dl_phdr_info *info, size_t size, void *arg)
-{
-	struct object *object = arg;
-	const ElfW(Phdr) *header = NULL;
-	bool is_it = false;
-	int i;
-
-	(void)size;
-	for (i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
-		uintptr_t start = info->dlpi_addr + part->p_vaddr;
-
-		if (part->p_type == PT_GNU_EH_FRAME)
-			header = part;
-		if (part->p_type != PT_LOAD || object->function < start ||
-		    object->function - start >= part->p_filesz)
-			continue;
-		object->start = start;
-		object->end = start + part->p_filesz;
-		is_it = true;
-	}
-	if (is_it && header)
-		object->header = (const uint8_t *)(info->dlpi_addr +
-						   header->p_vaddr);
-	return is_it;
-}
-
-static bool find_object(struct object *object)
-{
-	static const uint8_t known[4] = { 1, 0x1b, 0x03, 0x3b };
-
-	dl_iterate_phdr(take_object, object);
-	if (!object->header || memcmp(object->header, known, sizeof(known)))
-		return false;
-	object->nr = (uint32_t)number_at(object->header + 8);
-	return object->nr != 0;
-}
-
-static uintptr_t entry_start(const struct object *object, uint32_t i)
-{
-	return (uintptr_t)object->header +
-	       (intptr_t)number_at(object->header + 12 + 8 * (size_t)i);
-}
-
-/* The function that holds this address; false if none does. */
-static bool find_range(const struct object *object, uintptr_t address,
-		       struct code_range *range)
-{
-	uint32_t low = 0, high = object->nr;
-	const uint8_t *entry;
-
-	while (high - low > 1) {
-		uint32_t middle = low + (high - low) / 2;
-
-		if (entry_start(object, middle) <= address)
-			low = middle;
-		else
-			high = middle;
-	}
-	range->start = entry_start(object, low);
-	entry = object->header +
-		number_at(object->header + 16 + 8 * (size_t)low);
-	range->size = (uint32_t)number_at(entry + 12);
-	/* Addresses are told in another way if this is not so. */
-	return (uintptr_t)(entry + 8) + (intptr_t)number_at(entry + 8) ==
-		       range->start &&
-	       address - range->start < range->size;
 }
 
 /* How many bytes the instruction at `at` jumps on, from `at`; 0: no jump. */
@@ -142,7 +66,7 @@ static void count(struct candidate *candidates, const struct code_range *range)
 	}
 }
 
-static void find_seldom(const struct object *object,
+static void find_seldom(const struct module *module,
 			const struct code_range *loop,
 			struct code_range *seldom)
 {
@@ -156,10 +80,10 @@ static void find_seldom(const struct object *object,
 	for (; at < last; at++) {
 		target = (uintptr_t)at + (uintptr_t)jump(at);
 		if (target - loop->start < loop->size ||
-		    target < object->start || target >= object->end)
+		    target < module->start || target >= module->end)
 			continue;
-		if (find_range(object, target, &range) &&
-		    range.start != target)
+		if (unwind_function_find(module, target, &range.start,
+					 &range.size) && range.start != target)
 			count(candidates, &range);
 	}
 	for (i = 1; i < NR_CANDIDATES; i++)
@@ -171,15 +95,13 @@ static void find_seldom(const struct object *object,
 
 int python_loop_find(uintptr_t function, struct code_range range[2])
 {
-	struct object object = { .function = function };
+	const struct modules *modules = modules_enter();
+	const struct module *module = modules_find(modules, function);
 
 	memset(range, 0, 2 * sizeof(range[0]));
-	if (!find_object(&object) ||
-	    !find_range(&object, function, &range[0])) {
-		range[0].size = 0;
-		return -ENOENT;
-	}
-	if (range[0].size > 6)
-		find_seldom(&object, &range[0], &range[1]);
-	return 0;
+	if (module && unwind_function_find(module, function, &range[0].start,
+					   &range[0].size) && range[0].size > 6)
+		find_seldom(module, &range[0], &range[1]);
+	modules_leave();
+	return range[0].size ? 0 : -ENOENT;
 }

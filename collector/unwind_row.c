@@ -128,38 +128,67 @@ static bool read_shared(struct cfi_shared *shared, struct cfi_reader reader)
 	return !reader.is_bad && shared->return_reg == UNWIND_RA;
 }
 
+/* What the table says of a function. */
+struct entry {
+	struct cfi_shared shared;
+	struct cfi_reader rest;         /* behind the addresses */
+	uintptr_t start, size;          /* in the file's own addresses */
+};
+
+static bool find_entry(const struct module *module, uintptr_t address,
+		       struct entry *entry)
+{
+	uintptr_t found = module->part ? search(module, address) : 0;
+	struct cfi_reader *reader = &entry->rest;
+	size_t here;
+
+	if (!found)
+		return false;
+	*reader = reader_at(module, found);
+	if (!enter_entry(reader))
+		return false;
+	here = reader->at;
+	if (!read_shared(&entry->shared,
+			 reader_at(module, reader->address + here -
+				   cfi_read(reader, 4))))
+		return false;
+	entry->start = cfi_pointer(reader, entry->shared.encoding,
+				   module->table);
+	entry->size = cfi_pointer(reader, entry->shared.encoding & 0x0f, 0);
+	return !reader->is_bad && address - entry->start < entry->size;
+}
+
 bool unwind_row_find(const struct module *module, uintptr_t pc,
 		     struct unwind_row *row)
 {
-	uintptr_t address = pc - module->bias, entry, start, size;
-	struct cfi_reader reader;
-	struct cfi_shared shared;
-	size_t here;
+	uintptr_t address = pc - module->bias;
+	struct entry entry;
+	uint64_t size;
 
-	entry = module->part ? search(module, address) : 0;
-	if (!entry)
+	if (!find_entry(module, address, &entry))
 		return false;
-	reader = reader_at(module, entry);
-	if (!enter_entry(&reader))
-		return false;
-	here = reader.at;
-	if (!read_shared(&shared, reader_at(module, reader.address + here -
-					    cfi_read(&reader, 4))))
-		return false;
-	start = cfi_pointer(&reader, shared.encoding, module->table);
-	size = cfi_pointer(&reader, shared.encoding & 0x0f, 0);
-	if (reader.is_bad || address - start >= size)
-		return false;
-	if (shared.has_length) {
-		size = cfi_uleb(&reader);
-		if (size > reader.end - reader.at)
+	if (entry.shared.has_length) {
+		size = cfi_uleb(&entry.rest);
+		if (size > entry.rest.end - entry.rest.at)
 			return false;
-		reader.at += size;
+		entry.rest.at += size;
 	}
 	/* (What is written of that frame is the kernel's ucontext_t.) */
-	if (shared.is_signal) {
+	if (entry.shared.is_signal) {
 		row->flags = ROW_SIGNAL;
 		return true;
 	}
-	return cfi_run(&shared, &reader, start, address, row);
+	return cfi_run(&entry.shared, &entry.rest, entry.start, address, row);
+}
+
+bool unwind_function_find(const struct module *module, uintptr_t pc,
+			  uintptr_t *start, uintptr_t *size)
+{
+	struct entry entry;
+
+	if (!find_entry(module, pc - module->bias, &entry))
+		return false;
+	*start = entry.start + module->bias;
+	*size = entry.size;
+	return true;
 }

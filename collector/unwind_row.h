@@ -60,6 +60,12 @@ _Static_assert(sizeof(struct unwind_row) == 16, "two words in the cache");
 bool unwind_row_find(const struct module *module, uintptr_t pc,
 		     struct unwind_row *row);
 
+/* The function that holds the address, or the part of one that the compiler
+ * put elsewhere, which has an entry of its own.  False: none is known.
+ * Context: as above. */
+bool unwind_function_find(const struct module *module, uintptr_t pc,
+			  uintptr_t *start, uintptr_t *size);
+
 /* Where register `reg` is in `saved`, or -1. */
 int unwind_saved_index(uint64_t reg);
 

@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "collector/log.h"
+#include "collector/modules.h"
 #include "collector/peek.h"
 #include "collector/python_layout.h"
 #include "collector/python_lines.h"
@@ -27,6 +28,7 @@ SHOWN int prepare(int level)
 {
 	log_keep_stderr();
 	log_init((enum log_level)level, NULL);
+	modules_refresh();
 	return python_prepare();
 }
 
