@@ -11,6 +11,7 @@
 
 #include "collector/cupti_places.h"
 #include "collector/log.h"
+#include "collector/maps.h"
 
 static struct cupti_api bound;
 static uint32_t version, driver;
@@ -94,26 +95,21 @@ bool cupti_context_id(void *context, uint32_t *id)
 	return found;
 }
 
-/* Calls `visit` with the path of each mapped file whose name holds `part`,
- * until it returns non-NULL. */
+/* Calls `visit` with the path of each library that is mapped whose name holds
+ * `part`, until it returns non-NULL. */
 static void *each_mapped(const char *part,
 			 void *(*visit)(const char *path, void *arg), void *arg)
 {
-	FILE *maps = fopen("/proc/self/maps", "re");
-	char line[PATH_MAX + 128];
+	struct maps maps;
+	struct maps_entry entry;
 	void *result = NULL;
 
-	if (!maps)
+	if (maps_open(&maps))
 		return NULL;
-	while (!result && fgets(line, sizeof line, maps)) {
-		char *path = strchr(line, '/');
-
-		if (!path || !strstr(path, part))
-			continue;
-		path[strcspn(path, "\n")] = 0;
-		result = visit(path, arg);
-	}
-	fclose(maps);
+	while (!result && maps_next_code(&maps, &entry))
+		if (strstr(entry.path, part))
+			result = visit(entry.path, arg);
+	maps_close(&maps);
 	return result;
 }
 

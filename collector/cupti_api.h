@@ -89,8 +89,8 @@ const char *cupti_api_path(void);
 bool cupti_stream_id(void *stream, uint32_t *id);
 bool cupti_context_id(void *context, uint32_t *id);
 
-/* The first file that the process has mapped whose path holds `part`: false if
- * there is none.  Reads /proc/self/maps.  Context: attach. */
+/* The first library that the process has mapped whose path holds `part`: false
+ * if there is none.  Reads /proc/self/maps.  Context: attach. */
 bool cupti_api_find_mapped(const char *part, char *path, size_t size);
 
 /* CUPTI's words for a result.  Context: any. */

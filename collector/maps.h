@@ -12,7 +12,7 @@
  *
  *   7f12a4c28000-7f12a4dbd000 r-xp 00028000 fe:01 393257   /usr/lib/libc.so.6
  *
- * Context: one of our own threads.
+ * Context: attach, or one of our own threads.
  */
 struct maps {
 	FILE *file;
