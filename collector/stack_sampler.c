@@ -198,15 +198,22 @@ static void look_for_threads(void)
 		}
 }
 
+/* Code that was made at run time is of no file, and missed at every sample:
+ * after a look for nothing the next one is the regular one. */
 static void renew_modules(uint64_t *renewed_ns)
 {
+	static bool is_vain;
 	uint64_t now_ns = clock_now_ns();
+	bool is_missed = modules_are_wanted();
+	int changed;
 
-	if (!modules_are_wanted() && now_ns - *renewed_ns < RENEW_NS)
+	if ((!is_missed || is_vain) && now_ns - *renewed_ns < RENEW_NS)
 		return;
 	*renewed_ns = now_ns;
+	changed = modules_refresh();
+	is_vain = is_missed && changed <= 0;
 	/* It takes the loader's lock: only where a library has come. */
-	if (modules_refresh() > 0)
+	if (changed > 0)
 		(void)python_prepare();
 }
 
