@@ -3,14 +3,11 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "collector/clock.h"
 #include "collector/filter.h"
@@ -19,6 +16,7 @@
 #include "collector/own_thread.h"
 #include "collector/python.h"
 #include "collector/sample_signal.h"
+#include "collector/text_file.h"
 #include "collector/wait.h"
 
 /* Threads sampled at one time; 16 MiB of rings, touched as they are used. */
@@ -88,17 +86,10 @@ static uint64_t field_of(const char *text, const char *name)
 static bool may_be_sampled(uint32_t tid)
 {
 	char path[64], text[2048];
-	ssize_t len;
-	int fd;
 
 	snprintf(path, sizeof path, "/proc/self/task/%u/status", tid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	len = read(fd, text, sizeof text - 1);
-	close(fd);
-	text[len > 0 ? len : 0] = 0;
-	return len > 0 && strncmp(text, "Name:\tgputrace-", 15) &&
+	text_file_read(path, text, sizeof text);
+	return *text && strncmp(text, "Name:\tgputrace-", 15) &&
 		!(field_of(text, "SigBlk:") >> (sample_signal() - 1) & 1);
 }
 
