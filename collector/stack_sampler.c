@@ -72,25 +72,22 @@ static void remove_all(void)
 	}
 }
 
-/* The number in base 16 behind `name` in the text, or 0. */
-static uint64_t field_of(const char *text, const char *name)
-{
-	const char *at = strstr(text, name);
-
-	return at ? strtoull(at + strlen(name), NULL, 16) : 0;
-}
-
 /* A thread that blocks the signal may wait for it with sigwait(), and would
  * get ours for its own.  Our own threads block all; they are named so
- * (own_thread.h).  One that is gone is like these. */
+ * (own_thread.h).  One that is gone, or is in more groups than are read, is
+ * like these. */
 static bool may_be_sampled(uint32_t tid)
 {
-	char path[64], text[2048];
+	static const char name[] = "\nSigBlk:\t";
+	char path[64], text[16384];
+	const char *blocked;
 
 	snprintf(path, sizeof path, "/proc/self/task/%u/status", tid);
 	text_file_read(path, text, sizeof text);
-	return *text && strncmp(text, "Name:\tgputrace-", 15) &&
-		!(field_of(text, "SigBlk:") >> (sample_signal() - 1) & 1);
+	blocked = strstr(text, name);
+	return blocked && strncmp(text, "Name:\tgputrace-", 15) &&
+		!(strtoull(blocked + strlen(name), NULL, 16) >>
+		  (sample_signal() - 1) & 1);
 }
 
 static struct slot *find(uint32_t tid)

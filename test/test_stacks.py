@@ -211,6 +211,18 @@ def test_signal_is_waited_for(tmp_path):
     assert samples(trace)["mode_waits"] == 0
 
 
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
+                    reason="may not change its groups")
+def test_signal_is_waited_for_in_many_groups(tmp_path):
+    """The kernel's account of a thread has them before its signals."""
+    groups = ",".join(map(str, range(1000000000, 1000000250)))
+    done, trace = stacks(tmp_path, "--groups", groups, BUILD / "host/stacks",
+                         "waits", "--seconds", 0.6,
+                         program=shutil.which("setpriv"))
+    assert done.did["signals"] == {"not ours": 0, "caught": 1}
+    assert samples(trace)["mode_waits"] == 0
+
+
 @pytest.mark.skipif(bool(SANITIZED), reason="handlers are the sanitizer's")
 @pytest.mark.parametrize("mode, number", [("go", signal.SIGRTMAX),
                                           ("sleep", signal.SIGURG)])
