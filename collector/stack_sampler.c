@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 
 #include "collector/clock.h"
 #include "collector/filter.h"
@@ -30,6 +31,8 @@ enum { SLOTS_MAX = 1024, SLOT_RING = 16 << 10 };
 
 /* Between two looks at one thread's mask. */
 enum { LOOKS_BETWEEN = 10 };
+
+enum { EPOLL_PWAIT2 = 441 };            /* newer than some headers */
 
 static struct slot {
 	struct sample_slot sample;      /* what the handler sees */
@@ -72,22 +75,63 @@ static void remove_all(void)
 	}
 }
 
-/* A thread that blocks the signal may wait for it with sigwait(), and would
- * get ours for its own.  Our own threads block all; they are named so
- * (own_thread.h).  One that is gone, or is in more groups than are read, is
- * like these. */
-static bool may_be_sampled(uint32_t tid)
+static void read_of_thread(uint32_t tid, const char *name, char *text,
+			   size_t size)
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/self/task/%u/%s", tid, name);
+	text_file_read(path, text, size);
+}
+
+/* The thread is in a call that has put another mask in place of its own for
+ * as long as it waits.  The file: the call's number, and its arguments. */
+static bool has_other_mask(uint32_t tid)
+{
+	static const struct {
+		unsigned long number;
+		int mask;               /* which of the arguments */
+	} calls[] = {
+		{ SYS_rt_sigtimedwait, 0 }, { SYS_rt_sigsuspend, 0 },
+		{ SYS_ppoll, 3 }, { SYS_pselect6, 5 },
+		{ SYS_epoll_pwait, 4 }, { EPOLL_PWAIT2, 4 },
+	};
+	unsigned long arguments[6], number;
+	char text[256], *at;
+	size_t i;
+
+	read_of_thread(tid, "syscall", text, sizeof text);
+	number = strtoul(text, &at, 10);
+	for (i = 0; i < 6; i++)
+		arguments[i] = strtoul(at, &at, 16);
+	for (i = 0; i < sizeof calls / sizeof *calls; i++)
+		if (calls[i].number == number)
+			return arguments[calls[i].mask];
+	return false;
+}
+
+/* Our own threads block all; they are named so (own_thread.h).  One that is
+ * gone, or is in more groups than are read, is like these. */
+static bool blocks_none_of_ours(uint32_t tid)
 {
 	static const char name[] = "\nSigBlk:\t";
-	char path[64], text[16384];
 	const char *blocked;
+	char text[16384];
 
-	snprintf(path, sizeof path, "/proc/self/task/%u/status", tid);
-	text_file_read(path, text, sizeof text);
+	read_of_thread(tid, "status", text, sizeof text);
 	blocked = strstr(text, name);
 	return blocked && strncmp(text, "Name:\tgputrace-", 15) &&
 		!(strtoull(blocked + strlen(name), NULL, 16) >>
 		  (sample_signal() - 1) & 1);
+}
+
+/* A thread that blocks the signal may wait for it with sigwait(), and would
+ * get ours for its own.  In that wait its mask shows the signal as open:
+ * looked for before and behind, since it may go in or out meanwhile. */
+static bool may_be_sampled(uint32_t tid)
+{
+	return !has_other_mask(tid) && blocks_none_of_ours(tid) &&
+		!has_other_mask(tid);
 }
 
 static struct slot *find(uint32_t tid)

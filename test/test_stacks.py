@@ -211,6 +211,13 @@ def test_signal_is_waited_for(tmp_path):
     assert samples(trace)["mode_waits"] == 0
 
 
+def test_signal_is_waited_for_most_of_the_time(tmp_path):
+    """Where the kernel says that it is not blocked."""
+    done, trace = stacks(tmp_path, "loop", "--seconds", 0.4)
+    assert done.did["signals"] == {"not ours": 0}
+    assert samples(trace)["mode_loop"] == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
                     reason="may not change its groups")
 def test_signal_is_waited_for_in_many_groups(tmp_path):

@@ -14,6 +14,8 @@
  *	filter   lets no thread make timers or perf events, from its half on
  *	waits    blocks SIGURG from the start, computes, and looks whether
  *	         one has come
+ *	loop     blocks SIGURG from the start, and waits for it again and
+ *	         again, computing between
  *	reset    puts all signals back to their defaults, and computes
  *	go       has SIGURG from the start, as Go's runtime does
  *	dlopen   loads and unloads a library whose code computes, again and
@@ -249,6 +251,22 @@ static void mode_waits(void)
 	TALLY("signals", "caught", sigtimedwait(&one, NULL, &none) > 0);
 }
 
+/* Most of the time it is in the wait, in which the kernel has the signal
+ * unblocked. */
+static void mode_loop(void)
+{
+	struct timespec pause = { 0, 40000000 };
+	sigset_t one;
+
+	sigemptyset(&one);
+	sigaddset(&one, SIGURG);
+	for (double from = cpu_now(); cpu_now() - from < seconds;) {
+		TALLY("signals", "not ours",
+		      sigtimedwait(&one, NULL, &pause) > 0);
+		heavy(0.01);
+	}
+}
+
 static void mode_reset(void)
 {
 	heavy(0.3);
@@ -399,6 +417,7 @@ static const struct {
 	{ "sync", mode_sync, NULL }, { "shares", mode_shares, NULL },
 	{ "threads", mode_threads, NULL }, { "signals", mode_signals, NULL },
 	{ "taken", mode_taken, NULL }, { "waits", mode_waits, block_signal },
+	{ "loop", mode_loop, block_signal },
 	{ "reset", mode_reset, NULL }, { "go", mode_go, have_signal },
 	{ "dlopen", mode_dlopen, NULL }, { "timer", mode_timer, NULL },
 	{ "filter", mode_filter, NULL },
