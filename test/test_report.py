@@ -520,6 +520,23 @@ def test_sampled_stacks(gputrace, tmp_path):
         "%s %d" % pair for pair in paths.items())
 
 
+def test_samples_that_cannot_be(gputrace, tmp_path):
+    """More inside than around; and deeper than the report goes: then they are
+    those of the last one."""
+    most = 2 ** 63 - 1
+    events = [slice_of("sample", "outer", 0, 100, 5, samples=1)]
+    events += [slice_of("sample", "inner", at, 2, 5, samples=most)
+               for at in (1, 4, 8)]
+    rows = report(gputrace, write(tmp_path / "t.json", events))["stacks"]
+    assert {r["name"]: (r["self_samples"], r["total_samples"])
+            for r in rows} == {"inner": (most, most), "outer": (0, 1)}
+    events = [slice_of("sample", "f%d" % i, i, 1000 - 2 * i, 5, samples=1)
+              for i in range(300)]
+    rows = report(gputrace, write(tmp_path / "t.json", events))["stacks"]
+    assert len(rows) == 256
+    assert [r["name"] for r in rows if r["self_samples"]] == ["f255"]
+
+
 @pytest.mark.skipif(bool(SANITIZED), reason="its shadow is beyond any bound")
 def test_more_than_fits_in_memory(gputrace, tmp_path):
     """Arrays beyond the bound lie in files: 25 MB of them in a process that

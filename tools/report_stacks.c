@@ -154,26 +154,32 @@ static void close_one(struct report *r, struct open_samples *open)
 	function->depth--;
 	if (!function->depth)           /* recursion counts once */
 		report_sum(&function->total, sample->nr);
-	if (left > 0) {
+	if (left) {
 		report_sum(&function->self, left);
 		add_path(r, open, left);
 	}
 	open->nr--;
 }
 
+/* What is deeper than DEPTH_MAX is in the function that is that deep. */
 static void open_one(struct report *r, struct open_samples *open,
 		     const struct sample *sample)
 {
-	struct sampled *function = function_of(r, sample->name);
+	struct sampled *function;
+	int64_t *left;
 
+	if (open->nr == DEPTH_MAX)
+		return;
+	function = function_of(r, sample->name);
 	if (!function) {
 		r->no_memory = true;
 		return;
 	}
-	if (open->nr == DEPTH_MAX)
-		return;
-	if (open->nr)
-		open->level[open->nr - 1].left -= sample->nr;
+	if (open->nr) {
+		/* Not below 0: a file may say that more were inside. */
+		left = &open->level[open->nr - 1].left;
+		*left = *left > sample->nr ? *left - sample->nr : 0;
+	}
 	function->depth++;
 	open->level[open->nr].sample = sample;
 	open->level[open->nr++].left = sample->nr;
