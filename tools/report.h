@@ -187,6 +187,12 @@ int report_add_file(struct report *r, const char *path,
 /* Links, selects and groups.  Failures of memory set no_memory. */
 void report_finish(struct report *r, const struct report_select *select);
 
+/* The whole time, ns, that is looked at. */
+static inline int64_t report_wall(const struct report *r)
+{
+	return r->last_ns > r->first_ns ? r->last_ns - r->first_ns : 0;
+}
+
 /* Adds to a sum, which stays at INT64_MAX instead of wrapping. */
 static inline void report_sum(int64_t *sum, int64_t n)
 {

@@ -151,22 +151,17 @@ static int print_rows(struct report_view *s, const struct rows *rows,
 		.use = COLUMN_BOTH, .nr_rows = rows->nr,
 	};
 
-	if (s->top && t.nr_rows > s->top) {
-		t.nr_hidden = t.nr_rows - s->top;
-		t.nr_rows = s->top;
-	}
+	report_table_cut(s, &t);
 	t.cells = calloc(t.nr_rows * t.nr_columns + 1, sizeof(*t.cells));
 	if (!t.cells)
 		return -1;
 	for (size_t i = 0; i < t.nr_rows; i++)
 		fill_row(t.cells + i * t.nr_columns, &rows->row[i], is_nccl);
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-	free(t.cells);
+	report_table_print(s, &t);
 	return 0;
 }
 
-int report_print_library(struct report_view *s, struct report *r, bool is_nccl)
+static int print_library(struct report_view *s, struct report *r, bool is_nccl)
 {
 	struct rows rows = { .nr = 0 };
 	int err = -1;
@@ -176,4 +171,14 @@ int report_print_library(struct report_view *s, struct report *r, bool is_nccl)
 	pairs_fini(&rows.by_key);
 	free(rows.row);
 	return err;
+}
+
+int report_print_library_calls(struct report_view *s, struct report *r)
+{
+	return print_library(s, r, false);
+}
+
+int report_print_nccl(struct report_view *s, struct report *r)
+{
+	return print_library(s, r, true);
 }

@@ -156,8 +156,6 @@ int report_print_memory(struct report_view *s, struct report *r)
 		cell[7].text = pool_text(r, p);
 		t.nr_rows++;
 	}
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-	free(t.cells);
+	report_table_print(s, &t);
 	return 0;
 }

@@ -17,21 +17,57 @@ struct row {
 	int64_t key;            /* sorted by it, the largest first */
 };
 
+/* What is no table of groups, before those and behind them. */
+static const struct part {
+	const char *key;
+	report_part *print;
+} first_parts[] = {
+	{ "summary", report_print_summary },
+	{ "devices", report_print_devices },
+}, last_parts[] = {
+	{ "ops", report_print_ops },
+	{ "threads", report_print_threads },
+	{ "memory", report_print_memory },
+	{ "library_calls", report_print_library_calls },
+	{ "nccl", report_print_nccl },
+	{ "stacks", report_print_stacks },
+};
+enum { NR_FIRST = sizeof(first_parts) / sizeof(*first_parts),
+	NR_LAST = sizeof(last_parts) / sizeof(*last_parts) };
+
+static bool is_key(const char *key, const char *name, size_t len)
+{
+	return strlen(key) == len && !memcmp(key, name, len);
+}
+
 bool report_has_table(const char *name, size_t len)
 {
-	static const char *const others[] = {
-		"summary", "devices", "threads", "memory", "library_calls",
-		"nccl", "stacks",
-	};
-
 	for (size_t i = 0; i < report_nr_tables; i++)
-		if (strlen(report_tables[i].key) == len &&
-		    !memcmp(report_tables[i].key, name, len))
+		if (is_key(report_tables[i].key, name, len))
 			return true;
-	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-		if (strlen(others[i]) == len && !memcmp(others[i], name, len))
+	for (size_t i = 0; i < NR_FIRST; i++)
+		if (is_key(first_parts[i].key, name, len))
+			return true;
+	for (size_t i = 0; i < NR_LAST; i++)
+		if (is_key(last_parts[i].key, name, len))
 			return true;
 	return false;
+}
+
+void report_table_cut(const struct report_view *s, struct table *t)
+{
+	if (!s->top || t->nr_rows <= s->top)
+		return;
+	t->nr_hidden = t->nr_rows - s->top;
+	t->nr_rows = s->top;
+}
+
+void report_table_print(struct report_view *s, struct table *t)
+{
+	if (t->nr_rows || s->out.format != FORMAT_TABLE || s->tables)
+		table_rows(&s->out, t);
+	free(t->cells);
+	t->cells = NULL;
 }
 
 #define NUMBER(x) ((union cell){ .n = (x) })
@@ -244,53 +280,46 @@ static int print_groups(struct report_view *s, struct report *r,
 		.nr_columns = rt->nr_columns, .use = rt->use,
 	};
 	int64_t total;
+	int err;
 
 	if (!rows)
 		return -1;
 	take_columns(r, rt, columns);
 	t.nr_rows = make_rows(s, r, rt, rows, &total);
-	if (s->top && t.nr_rows > s->top) {
-		t.nr_hidden = t.nr_rows - s->top;
-		t.nr_rows = s->top;
-	}
+	report_table_cut(s, &t);
 	t.cells = calloc(t.nr_rows * t.nr_columns + 1, sizeof(*t.cells));
 	for (size_t i = 0; t.cells && i < t.nr_rows * t.nr_columns; i++)
 		t.cells[i] = fill_cell(r, &rt->columns[i % t.nr_columns],
 				       &rows[i / t.nr_columns], total);
-	if (t.cells && (t.nr_rows || s->out.format != FORMAT_TABLE ||
-			s->tables))
-		table_rows(&s->out, &t);
+	err = t.cells ? 0 : -1;
+	if (t.cells)
+		report_table_print(s, &t);
 	free(rows);
-	free(t.cells);
-	return t.cells ? 0 : -1;
+	return err;
+}
+
+static int print_parts(struct report_view *s, struct report *r,
+		       const struct part *part, size_t nr)
+{
+	int err = 0;
+
+	for (size_t i = 0; i < nr; i++)
+		if (wants(s, part[i].key))
+			err |= part[i].print(s, r);
+	return err;
 }
 
 int report_print(struct report_view *s, struct report *r)
 {
-	int64_t wall = r->last_ns > r->first_ns ? r->last_ns - r->first_ns : 0;
-	int err = 0;
+	int err;
 
 	if (s->is_collapsed)
 		return report_print_collapsed(s, r) ? -EIO : 0;
 	table_begin(&s->out);
-	if (wants(s, "summary"))
-		err |= report_print_summary(s, r, wall);
-	if (wants(s, "devices"))
-		err |= report_print_devices(s, r, wall);
+	err = print_parts(s, r, first_parts, NR_FIRST);
 	for (size_t i = 0; i < report_nr_tables; i++)
 		if (wants(s, report_tables[i].key))
 			err |= print_groups(s, r, &report_tables[i]);
-	if (wants(s, "ops") && r->ops_of.nr)
-		report_print_ops(s, r);
-	if (wants(s, "threads"))
-		err |= report_print_threads(s, r);
-	if (wants(s, "memory"))
-		err |= report_print_memory(s, r);
-	if (wants(s, "library_calls"))
-		err |= report_print_library(s, r, false);
-	if (wants(s, "nccl"))
-		err |= report_print_library(s, r, true);
-	if (wants(s, "stacks"))
-		err |= report_print_stacks(s, r);
+	err |= print_parts(s, r, last_parts, NR_LAST);
 	return err ? -ENOMEM : table_end(&s->out);
 }

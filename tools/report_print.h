@@ -24,19 +24,19 @@ struct report_view {
 
 bool report_has_table(const char *name, size_t len);
 
-/* Parts of it, 0 or -1 (out of memory).  wall: the whole time, ns. */
-int report_print_summary(struct report_view *view, struct report *r,
-			 int64_t wall);
-int report_print_devices(struct report_view *view, struct report *r,
-			 int64_t wall);
-
+/* Parts of it, 0 or -1 (out of memory). */
+typedef int report_part(struct report_view *view, struct report *r);
+report_part report_print_summary, report_print_devices, report_print_threads,
+	report_print_memory, report_print_library_calls, report_print_nccl,
+	report_print_stacks;
 /* What the operators add up to. */
-void report_print_ops(struct report_view *view, const struct report *r);
-int report_print_threads(struct report_view *view, struct report *r);
-int report_print_memory(struct report_view *view, struct report *r);
-/* The first or, of NCCL, the second of its tables. */
-int report_print_library(struct report_view *view, struct report *r,
-			 bool is_nccl);
+report_part report_print_ops;
+
+/* Leaves the first rows of a table that is sorted, if --top says so. */
+void report_table_cut(const struct report_view *view, struct table *t);
+/* Prints a table and frees its cells; one without rows only where it is asked
+ * for by name, or no person reads it. */
+void report_table_print(struct report_view *view, struct table *t);
 
 /* Tables of groups: what stands in their cells. */
 enum cell_of {

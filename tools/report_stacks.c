@@ -247,10 +247,7 @@ static void fill(struct report_view *view, struct report *r, struct table *t)
 		cell[3].text = intern_get(&r->names, f->name);
 		t->nr_rows++;
 	}
-	if (view->top && t->nr_rows > view->top) {
-		t->nr_hidden = t->nr_rows - view->top;
-		t->nr_rows = view->top;
-	}
+	report_table_cut(view, t);
 }
 
 int report_print_stacks(struct report_view *view, struct report *r)
@@ -268,9 +265,7 @@ int report_print_stacks(struct report_view *view, struct report *r)
 		qsort_r(s->function, s->nr_functions, sizeof(*s->function),
 			by_self, &r->names);
 	fill(view, r, &t);
-	if (t.nr_rows || view->out.format != FORMAT_TABLE || view->tables)
-		table_rows(&view->out, &t);
-	free(t.cells);
+	report_table_print(view, &t);
 	return 0;
 }
 

@@ -44,9 +44,8 @@ void report_stacks_fini(struct report_stacks *stacks);
 /* A step of report_finish(). */
 void report_stacks(struct report *r);
 
-/* The table, 0 or -1 (memory); the stacks as lines for flame graphs, 0 or -1
- * (they could not be written). */
-int report_print_stacks(struct report_view *view, struct report *r);
+/* The stacks as lines for flame graphs.  0, or -1: they could not be
+ * written. */
 int report_print_collapsed(struct report_view *view, struct report *r);
 
 #endif

@@ -52,7 +52,7 @@ static void fill_device(union cell *cell, const struct device *d, int64_t wall)
 	cell[8].n = d->id;
 }
 
-int report_print_devices(struct report_view *s, struct report *r, int64_t wall)
+int report_print_devices(struct report_view *s, struct report *r)
 {
 	enum { NR = sizeof(device_columns) / sizeof(*device_columns) };
 	const struct device **sorted = calloc(r->nr_devices + 1,
@@ -63,21 +63,21 @@ int report_print_devices(struct report_view *s, struct report *r, int64_t wall)
 	};
 
 	t.cells = calloc(r->nr_devices * NR + 1, sizeof(*t.cells));
-	if (!t.cells || !sorted)
-		goto out;
+	if (!t.cells || !sorted) {
+		free(t.cells);
+		free(sorted);
+		return -1;
+	}
 	for (size_t i = 0; i < r->nr_devices; i++)
 		if (!r->device[i].out)
 			sorted[t.nr_rows++] = &r->device[i];
 	qsort_r(sorted, t.nr_rows, sizeof(*sorted), by_file_and_id,
 		r->process);
 	for (size_t i = 0; i < t.nr_rows; i++)
-		fill_device(t.cells + i * NR, sorted[i], wall);
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-out:
+		fill_device(t.cells + i * NR, sorted[i], report_wall(r));
+	report_table_print(s, &t);
 	free(sorted);
-	free(t.cells);
-	return t.cells && sorted ? 0 : -1;
+	return 0;
 }
 
 struct sums {
@@ -159,10 +159,11 @@ static void say_verdict(char *to, size_t size, const struct sums *s,
 }
 
 static void print_facts(struct report_view *s, const struct report *r,
-			int64_t wall, const struct named_count *losses)
+			const struct named_count *losses)
 {
 	struct sums sum = { .whole = 0 };
 	const int64_t *class = sum.gpu.class_ns, *whole = &sum.whole;
+	int64_t wall = report_wall(r);
 	const char *verdict;
 	char text[160];
 
@@ -202,7 +203,7 @@ static void print_facts(struct report_view *s, const struct report *r,
 		    "summary", facts, sizeof(facts) / sizeof(*facts));
 }
 
-void report_print_ops(struct report_view *s, const struct report *r)
+int report_print_ops(struct report_view *s, struct report *r)
 {
 	const struct fact facts[] = {
 		NS("Self CPU time total", "self_cpu_ns",
@@ -211,11 +212,13 @@ void report_print_ops(struct report_view *s, const struct report *r)
 		   r->ops_of.self_gpu_ns, 0),
 	};
 
-	table_facts(&s->out, "Operators, in all", "ops_total", facts,
-		    sizeof(facts) / sizeof(*facts));
+	if (r->ops_of.nr)
+		table_facts(&s->out, "Operators, in all", "ops_total", facts,
+			    sizeof(facts) / sizeof(*facts));
+	return 0;
 }
 
-int report_print_summary(struct report_view *s, struct report *r, int64_t wall)
+int report_print_summary(struct report_view *s, struct report *r)
 {
 	struct named_count *list = calloc(r->nr_losses + 1, sizeof(*list));
 
@@ -225,7 +228,7 @@ int report_print_summary(struct report_view *s, struct report *r, int64_t wall)
 		list[i] = (struct named_count){
 			intern_get(&r->names, r->loss[i].cause), r->loss[i].n,
 		};
-	print_facts(s, r, wall, list);
+	print_facts(s, r, list);
 	free(list);
 	return 0;
 }

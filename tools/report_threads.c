@@ -72,8 +72,11 @@ int report_print_threads(struct report_view *s, struct report *r)
 	const struct lane **sorted = calloc(r->nr_lanes + 1, sizeof(*sorted));
 
 	t.cells = calloc(r->nr_lanes * NR + 1, sizeof(*t.cells));
-	if (!t.cells || !sorted)
-		goto out;
+	if (!t.cells || !sorted) {
+		free(t.cells);
+		free(sorted);
+		return -1;
+	}
 	for (size_t i = 0; i < r->nr_lanes; i++)
 		if (r->lane[i].nr_calls || r->lane[i].nr_ranges)
 			sorted[t.nr_rows++] = &r->lane[i];
@@ -81,12 +84,9 @@ int report_print_threads(struct report_view *s, struct report *r)
 		r->process);
 	for (size_t i = 0; i < t.nr_rows; i++)
 		fill_thread(t.cells + i * NR, r, sorted[i]);
-	if (t.nr_rows || s->out.format != FORMAT_TABLE || s->tables)
-		table_rows(&s->out, &t);
-out:
+	report_table_print(s, &t);
 	free(sorted);
-	free(t.cells);
-	return t.cells && sorted ? 0 : -1;
+	return 0;
 }
 
 /* "GPU 0", and its process where a file has several of that number. */
