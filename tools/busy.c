@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 /*
@@ -22,19 +21,6 @@ static int by_device_and_start(const void *a, const void *b, void *arg)
 	if (dx != dy)
 		return dx < dy ? -1 : 1;
 	return x->start < y->start ? -1 : x->start > y->start;
-}
-
-/* Most files are in order already. */
-static void sort_work(struct report *r)
-{
-	for (size_t i = 1; i < r->nr_work; i++) {
-		if (by_device_and_start(&r->work[i - 1], &r->work[i],
-					r->stream) <= 0)
-			continue;
-		qsort_r(r->work, r->nr_work, sizeof(*r->work),
-			by_device_and_start, r->stream);
-		return;
-	}
 }
 
 /* Lets time pass up to `to`: in each piece the same classes work. */
@@ -143,27 +129,23 @@ static void sort_calls(struct report *r)
 {
 	const struct call **sorted = big_alloc((r->nr_calls + 1) *
 					       sizeof(*sorted));
-	bool in_order = true;
 
 	if (!sorted) {
 		r->no_memory = true;
 		return;
 	}
-	for (size_t i = 0; i < r->nr_calls; i++) {
+	for (size_t i = 0; i < r->nr_calls; i++)
 		sorted[i] = &r->calls[i];
-		in_order &= !i || by_call_lane_and_start(&sorted[i - 1],
-							 &sorted[i]) <= 0;
-	}
-	if (!in_order)
-		qsort(sorted, r->nr_calls, sizeof(*sorted),
-		      by_call_lane_and_start);
+	order_sort(sorted, r->nr_calls, sizeof(*sorted),
+		   by_call_lane_and_start);
 	add_call_times(r, sorted);
 	big_free(sorted);
 }
 
 void report_busy(struct report *r)
 {
-	sort_work(r);
+	order_sort_by(r->work, r->nr_work, sizeof(*r->work),
+		      by_device_and_start, r->stream);
 	add_work_times(r);
 	for (size_t i = 0; i < r->nr_devices; i++)
 		sum_pieces(&r->device[i]);

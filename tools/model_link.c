@@ -1,75 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-#include <stdlib.h>
-
 #include "tools/big.h"
 #include "tools/model.h"
+#include "tools/order.h"
 
 /* The second step of a model: order, and the links between what was launched
  * and the call that did. */
-
-static int compare(int64_t a, int64_t b)
-{
-	return a < b ? -1 : a > b;
-}
 
 static int work_order(const void *a, const void *b)
 {
 	const struct model_work *x = a, *y = b;
 
 	if (x->device != y->device)
-		return compare(x->device, y->device);
+		return order_of(x->device, y->device);
 	if (x->start != y->start)
-		return compare(x->start, y->start);
-	return compare(x->end, y->end);
+		return order_of(x->start, y->start);
+	return order_of(x->end, y->end);
 }
 
 static int call_order(const void *a, const void *b)
 {
 	const struct model_call *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return compare(x->lane, y->lane);
-	if (x->start != y->start)
-		return compare(x->start, y->start);
-	return compare(y->end, x->end);
+	return ORDER_NESTED(x, y);
 }
 
 static int range_order(const void *a, const void *b)
 {
 	const struct model_range *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return compare(x->lane, y->lane);
-	if (x->start != y->start)
-		return compare(x->start, y->start);
-	return compare(y->end, x->end);
+	return ORDER_NESTED(x, y);
 }
 
 static int row_order(const void *a, const void *b)
 {
 	const struct model_row *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return compare(x->lane, y->lane);
-	if (x->kind != y->kind)
-		return compare(x->kind, y->kind);
-	if (x->start != y->start)
-		return compare(x->start, y->start);
-	return compare(y->end, x->end);
-}
-
-/* Most files are in order already. */
-static void sort(void *array, size_t nr, size_t size,
-		 int (*order)(const void *, const void *))
-{
-	char *at = array;
-
-	for (size_t i = 1; i < nr; i++) {
-		if (order(at + (i - 1) * size, at + i * size) <= 0)
-			continue;
-		qsort(array, nr, size, order);
-		return;
-	}
+	if (x->lane == y->lane && x->kind != y->kind)
+		return order_of(x->kind, y->kind);
+	return ORDER_NESTED(x, y);
 }
 
 static int by_correlation(const struct model_call *x,
@@ -89,28 +57,20 @@ static int call_index_order(const void *a, const void *b, void *arg)
 	const struct model *m = arg;
 	int order = by_correlation(&m->call[*i], &m->call[*k]);
 
-	return order ? order : compare(*i, *k);
+	return order ? order : order_of(*i, *k);
 }
 
-/* The calls with a correlation, in its order: 4 bytes a call, and mostly in
- * order already. */
+/* The calls with a correlation, in its order: 4 bytes a call. */
 static uint32_t *index_calls(struct model *m, size_t *nr)
 {
 	uint32_t *index = big_alloc((m->nr_calls + 1) * sizeof(*index));
-	bool is_sorted = true;
 
 	*nr = 0;
 	m->no_memory |= !index;
-	for (size_t i = 0; index && i < m->nr_calls; i++) {
-		if (!m->call[i].correlation)
-			continue;
-		index[*nr] = i;
-		is_sorted &= !*nr || call_index_order(&index[*nr - 1],
-						      &index[*nr], m) <= 0;
-		++*nr;
-	}
-	if (index && !is_sorted)
-		qsort_r(index, *nr, sizeof(*index), call_index_order, m);
+	for (size_t i = 0; index && i < m->nr_calls; i++)
+		if (m->call[i].correlation)
+			index[(*nr)++] = i;
+	order_sort_by(index, *nr, sizeof(*index), call_index_order, m);
 	return index;
 }
 
@@ -182,10 +142,10 @@ void model_finish(struct model *m)
 		m->no_memory = true;
 	if (m->no_memory)
 		return;
-	sort(m->work, m->nr_work, sizeof(*m->work), work_order);
-	sort(m->call, m->nr_calls, sizeof(*m->call), call_order);
-	sort(m->range, m->nr_ranges, sizeof(*m->range), range_order);
-	sort(m->row, m->nr_rows, sizeof(*m->row), row_order);
+	order_sort(m->work, m->nr_work, sizeof(*m->work), work_order);
+	order_sort(m->call, m->nr_calls, sizeof(*m->call), call_order);
+	order_sort(m->range, m->nr_ranges, sizeof(*m->range), range_order);
+	order_sort(m->row, m->nr_rows, sizeof(*m->row), row_order);
 	find_parts(m);
 	link_work(m);
 }

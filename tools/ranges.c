@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 /*
@@ -29,19 +30,14 @@ struct span {
 	int64_t start, end;
 };
 
-static int by_lane_and_start(const void *a, const void *b, void *arg)
+static int by_nesting_and_name(const void *a, const void *b, void *arg)
 {
 	const struct range *x = a, *y = b;
 	const struct report *r = arg;
+	int order = ORDER_NESTED(x, y);
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->end != y->end)
-		return x->end > y->end ? -1 : 1;
-	return strcmp(intern_get(&r->names, x->name),
-		      intern_get(&r->names, y->name));
+	return order ? order : strcmp(intern_get(&r->names, x->name),
+				      intern_get(&r->names, y->name));
 }
 
 static int launch_by_time(const void *a, const void *b)
@@ -125,8 +121,7 @@ static size_t collect_launches(struct report *r, struct launch *launch)
 				w->cat == CAT_KERNEL ? w->name : INTERN_NONE,
 			};
 	}
-	if (nr)
-		qsort(launch, nr, sizeof(*launch), launch_by_time);
+	order_sort(launch, nr, sizeof(*launch), launch_by_time);
 	return nr;
 }
 
@@ -364,8 +359,8 @@ static void add_recorded_projections(struct report *r)
 void report_ranges(struct report *r)
 {
 	if (r->nr_ranges) {
-		qsort_r(r->range, r->nr_ranges, sizeof(*r->range),
-			by_lane_and_start, r);
+		order_sort_by(r->range, r->nr_ranges, sizeof(*r->range),
+			      by_nesting_and_name, r);
 		add_self_times(r);
 		add_projections(r);
 	}

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "tools/report_around.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 static bool begins(const struct json_value *name, const char *with)
@@ -58,15 +58,11 @@ void report_around_add(struct report *r, const struct trace_event *ev,
 	add(r, AROUND_MODULE, slice);
 }
 
-static int slice_order(const void *a, const void *b)
+int report_range_order(const void *a, const void *b)
 {
 	const struct range *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->end < y->end) - (x->end > y->end);
+	return ORDER_NESTED(x, y);
 }
 
 static int call_order(const void *a, const void *b, void *calls)
@@ -74,9 +70,8 @@ static int call_order(const void *a, const void *b, void *calls)
 	const struct call *x = (struct call *)calls + *(const uint32_t *)a;
 	const struct call *y = (struct call *)calls + *(const uint32_t *)b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
+	return x->lane != y->lane ? order_of(x->lane, y->lane) :
+		order_of(x->start, y->start);
 }
 
 /* Slices that are open, the innermost last. */
@@ -132,11 +127,9 @@ void report_around_find(struct report *r, const struct around_slices *of,
 		order[i] = i;
 		names[i] = INTERN_NONE;
 	}
-	if (r->nr_calls)
-		qsort_r(order, r->nr_calls, sizeof(*order), call_order,
-			r->calls);
-	if (of->nr)
-		qsort(of->slice, of->nr, sizeof(*of->slice), slice_order);
+	order_sort_by(order, r->nr_calls, sizeof(*order), call_order,
+		      r->calls);
+	order_sort(of->slice, of->nr, sizeof(*of->slice), report_range_order);
 	sweep(r, of, order, names);
 	big_free(order);
 }

@@ -33,6 +33,8 @@ void report_around(struct report *r);
  * one around r->calls[i], INTERN_NONE where there is none. */
 void report_around_find(struct report *r, const struct around_slices *of,
 			uint32_t *names);
+/* For order_sort(): ranges that nest. */
+int report_range_order(const void *a, const void *b);
 void report_around_fini(struct report_around *around);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 /* ---- What a slice says ---- */
@@ -150,11 +151,7 @@ static int slice_order(const void *a, const void *b)
 {
 	const struct library_slice *x = a, *y = b;
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	return (x->end < y->end) - (x->end > y->end);
+	return ORDER_NESTED(x, y);
 }
 
 static struct library_unit *add_unit(struct report *r,
@@ -227,9 +224,8 @@ static void make_units(struct report *r)
 {
 	struct walk walk = { .lane = UINT32_MAX };
 
-	if (r->library.nr_slices)
-		qsort(r->library.slice, r->library.nr_slices,
-		      sizeof(*r->library.slice), slice_order);
+	order_sort(r->library.slice, r->library.nr_slices,
+		   sizeof(*r->library.slice), slice_order);
 	for (size_t i = 0; i < r->library.nr_slices && !r->no_memory; i++)
 		walk_slice(r, &walk, &r->library.slice[i]);
 }

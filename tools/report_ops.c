@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 /*
@@ -53,17 +54,12 @@ struct sweep {
 	uint32_t step_name;
 };
 
-static int by_lane_and_start(const void *a, const void *b)
+static int by_nesting(const void *a, const void *b)
 {
 	const struct item *x = a, *y = b;
+	int order = ORDER_NESTED(x, y);
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->end != y->end)
-		return x->end > y->end ? -1 : 1;
-	return (int)x->kind - (int)y->kind;
+	return order ? order : order_of(x->kind, y->kind);
 }
 
 /* ---- What there is ---- */
@@ -91,7 +87,7 @@ static void collect(struct sweep *s)
 				r->calls[i].lane, r->calls[i].name, i,
 				KIND_CALL,
 			};
-	qsort(s->item, s->nr, sizeof(*s->item), by_lane_and_start);
+	order_sort(s->item, s->nr, sizeof(*s->item), by_nesting);
 }
 
 static void collect_gpu(struct sweep *s)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tools/big.h"
+#include "tools/order.h"
 #include "tools/report.h"
 
 /*
@@ -75,23 +76,12 @@ static size_t find_call(const struct report *r, const struct work *w,
 	return lo + 1;
 }
 
-/* Most files are in order already. */
-static void sort_calls(struct report *r)
-{
-	for (size_t i = 1; i < r->nr_calls; i++) {
-		if (by_correlation(&r->calls[i - 1], &r->calls[i], r) <= 0)
-			continue;
-		qsort_r(r->calls, r->nr_calls, sizeof(*r->calls),
-			by_correlation, r);
-		return;
-	}
-}
-
 void report_link(struct report *r)
 {
 	size_t last = 0;
 
-	sort_calls(r);
+	order_sort_by(r->calls, r->nr_calls, sizeof(*r->calls), by_correlation,
+		      r);
 	for (size_t i = 0; i < r->nr_work; i++) {
 		struct work *w = &r->work[i];
 
@@ -107,15 +97,6 @@ struct stretches {
 	struct range *range;    /* name is not used */
 	size_t nr;
 };
-
-static int by_lane_and_start(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	return x->start < y->start ? -1 : x->start > y->start;
-}
 
 /* Whether a name is wanted, asked once: 0 unknown, 1 no, 2 yes. */
 static bool is_wanted(const struct report *r, uint8_t *known, uint32_t name,
@@ -141,7 +122,7 @@ static void find_stretches(struct report *r, const char *glob,
 	free(known);
 	if (!s->nr)
 		return;
-	qsort(s->range, s->nr, sizeof(*s->range), by_lane_and_start);
+	order_sort(s->range, s->nr, sizeof(*s->range), report_range_order);
 	for (size_t i = 1; i < s->nr; i++) {
 		struct range *last = &s->range[nr], *next = &s->range[i];
 
@@ -155,13 +136,13 @@ static void find_stretches(struct report *r, const char *glob,
 
 static bool is_inside(const struct stretches *s, uint32_t lane, int64_t at)
 {
-	struct range key = { .lane = lane, .start = at };
+	struct range key = { .lane = lane, .start = at, .end = INT64_MIN };
 	size_t lo = 0, hi = s->nr;
 
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (by_lane_and_start(&s->range[mid], &key) <= 0)
+		if (report_range_order(&s->range[mid], &key) <= 0)
 			lo = mid + 1;
 		else
 			hi = mid;

@@ -9,6 +9,7 @@
 
 #include "tools/big.h"
 #include "tools/jsonval.h"
+#include "tools/order.h"
 #include "tools/report_print.h"
 
 static const struct column columns[] = {
@@ -59,14 +60,9 @@ void report_stacks_fini(struct report_stacks *s)
 static int by_nesting(const void *a, const void *b)
 {
 	const struct sample *x = a, *y = b;
+	int order = ORDER_NESTED(x, y);
 
-	if (x->lane != y->lane)
-		return x->lane < y->lane ? -1 : 1;
-	if (x->start != y->start)
-		return x->start < y->start ? -1 : 1;
-	if (x->end != y->end)
-		return x->end > y->end ? -1 : 1;
-	return x->order > y->order ? -1 : x->order < y->order;
+	return order ? order : order_of(y->order, x->order);
 }
 
 static struct sampled *function_of(struct report *r, uint32_t name)
@@ -199,7 +195,7 @@ void report_stacks(struct report *r)
 
 	if (!s->nr_samples)
 		return;
-	qsort(s->sample, s->nr_samples, sizeof(*s->sample), by_nesting);
+	order_sort(s->sample, s->nr_samples, sizeof(*s->sample), by_nesting);
 	for (; sample < s->sample + s->nr_samples && !r->no_memory; sample++) {
 		if (sample->end <= r->first_ns || sample->start >= r->last_ns)
 			continue;       /* --filter time= */
