@@ -476,6 +476,27 @@ def test_report_of_what_no_library_says(gputrace, tmp_path):
         assert all(v >= 0 for v in row.values() if not isinstance(v, str))
 
 
+def test_report_of_work_without_a_shape(gputrace, tmp_path):
+    """FLOP and nothing else, after one whose shape begins with a space."""
+    events = []
+    for i, args in enumerate([{"FLOP": 9, "x": [1]}, {"FLOP": 9}] * 3):
+        events += [
+            {"ph": "X", "cat": "cudnn", "name": "f", "pid": 1, "tid": 1,
+             "ts": 10 * i, "dur": 5, "args": args},
+            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
+             "pid": 1, "tid": 1, "ts": 10 * i + 1, "dur": 2,
+             "args": {"correlation": i + 1}},
+            {"ph": "X", "cat": "kernel", "name": "k", "pid": 2, "tid": 7,
+             "ts": 10 * i + 2, "dur": 1,
+             "args": {"device": 0, "stream": 7, "correlation": i + 1}}]
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    done = gputrace("report", "-t", "library_calls", "-f", "json", path)
+    assert done.status == 0, done.err
+    assert {r["shape"]: r["count"] for r in json.loads(done.out)[
+        "library_calls"]} == {"x [1]": 3, "": 3}
+
+
 # ---- All prototypes ----
 
 HEADERS = ["cublas_api.h", "cublasLt.h", "cudnn_graph.h", "cudnn_ops.h",

@@ -63,7 +63,7 @@ static uint32_t shape_of(struct report *r, const struct json_value *args)
 	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
 		if (!parts[i].is_count || number(args, parts[i].key) > 1)
 			to = put_value(to, parts[i].word, args, parts[i].key);
-	from += *from == ' ';
+	from += to > from && *from == ' ';
 	return intern_text(&r->names, from, to - from);
 }
 
