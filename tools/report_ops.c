@@ -122,8 +122,19 @@ static void add_value(struct stats *st, int64_t ns)
 	st->min = st->count && st->min < ns ? st->min : ns;
 	st->max = st->max > ns ? st->max : ns;
 	st->count++;
-	st->avg = (int64_t)(((unsigned __int128)st->total + st->count / 2) /
-			    st->count);
+}
+
+static void close_groups(struct groups *groups)
+{
+	for (size_t i = 0; i < groups->nr; i++)
+		for (int set = 0; set < GROUP_SETS; set++) {
+			struct stats *st = &groups->group[i].stats[set];
+			unsigned __int128 sum = st->total;
+
+			if (st->count)
+				st->avg = (int64_t)((sum + st->count / 2) /
+						    st->count);
+		}
 }
 
 static void add_to_group(struct sweep *s, const struct open_item *o)
@@ -223,6 +234,7 @@ static void sweep(struct sweep *s)
 		take(s, &s->item[i]);
 	while (s->depth && !s->r->no_memory)
 		close_innermost(s);
+	close_groups(&s->r->ops);
 }
 
 void report_ops(struct report *r)
