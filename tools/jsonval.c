@@ -287,15 +287,26 @@ bool jsonval_next(const struct json_value *v, const char **at,
 	return *at;
 }
 
-struct json_value jsonval_member(const struct json_value *v, const char *key)
+void jsonval_members(const struct json_value *v, const char *const *keys,
+		     size_t nr, struct json_value *found)
 {
-	struct json_value found = { .text = "" }, name, value;
+	struct json_value name, value;
 	const char *at = NULL;
 
+	for (size_t i = 0; i < nr; i++)
+		found[i] = (struct json_value){ .text = "" };
 	if (v->type != JSON_OBJECT)
-		return found;
+		return;
 	while (jsonval_next(v, &at, &name, &value))
-		if (jsonval_is(&name, key))
-			found = value;
+		for (size_t i = 0; i < nr; i++)
+			if (jsonval_is(&name, keys[i]))
+				found[i] = value;
+}
+
+struct json_value jsonval_member(const struct json_value *v, const char *key)
+{
+	struct json_value found;
+
+	jsonval_members(v, &key, 1, &found);
 	return found;
 }

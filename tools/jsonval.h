@@ -42,8 +42,11 @@ uint64_t jsonval_hash(const struct json_value *v);
 bool jsonval_next(const struct json_value *v, const char **at,
 		  struct json_value *key, struct json_value *value);
 
-/* A member of a scanned object; JSON_NONE if there is none. */
+/* A member of a scanned object; JSON_NONE if there is none.  Several, by one
+ * walk over it: found[i] is that of keys[i]. */
 struct json_value jsonval_member(const struct json_value *v, const char *key);
+void jsonval_members(const struct json_value *v, const char *const *keys,
+		     size_t nr, struct json_value *found);
 
 int jsonval_hex(char c);        /* 0 .. 15, or -1 */
 

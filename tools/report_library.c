@@ -19,52 +19,71 @@ static bool is_plain(char c)
 
 /* A value of the arguments behind a word, or nothing where it is not there;
  * the file is hostile: 40 plain characters.  Returns the end. */
-static char *put_value(char *to, const char *word,
-		       const struct json_value *args, const char *key)
+static char *put_value(char *to, const char *word, const struct json_value *v)
 {
 	enum { MANY = 40 };
-	struct json_value v = jsonval_member(args, key);
 	uint32_t i;
 
-	if (v.type != JSON_NUMBER && v.type != JSON_STRING &&
-	    v.type != JSON_ARRAY)
+	if (v->type != JSON_NUMBER && v->type != JSON_STRING &&
+	    v->type != JSON_ARRAY)
 		return to;
 	to = stpcpy(to, word);
-	for (i = 0; i < v.len && i < MANY; i++)
-		if (v.text[i] && is_plain(v.text[i]))
-			*to++ = v.text[i];
+	for (i = 0; i < v->len && i < MANY; i++)
+		if (v->text[i] && is_plain(v->text[i]))
+			*to++ = v->text[i];
 	return to;
 }
 
-static int64_t number(const struct json_value *args, const char *key)
+static int64_t number(const struct json_value *v)
 {
-	struct json_value v = jsonval_member(args, key);
 	int64_t n;
 
-	return jsonval_int(&v, &n) && n > 0 ? n : 0;
+	return jsonval_int(v, &n) && n > 0 ? n : 0;
 }
 
-/* "4096x3x1024 batch 8 TN R_16BF", or "x [4,3,8,8] w [6,3,3,3] HALF"; what
- * an event does not have is left out. */
-static uint32_t shape_of(struct report *r, const struct json_value *args)
+/* The arguments of one that says its FLOP.  The others are its shape:
+ * "4096x3x1024 batch 8 TN R_16BF", or "x [4,3,8,8] w [6,3,3,3] HALF"; what an
+ * event does not have is left out, and a count of 1. */
+#define WORK_ARGS(X) \
+	X(NULL, "FLOP", false) \
+	X("", "m", false) X("x", "n", false) X("x", "k", false) \
+	X(" x ", "x", false) X(" w ", "w", false) \
+	X(" groups ", "groups", true) X(" batch ", "batch", true) \
+	X(" ", "transA", false) X("", "transB", false) \
+	X(" ", "A type", false) X(" ", "type", false)
+
+static const char *const work_keys[] = {
+#define X(word, key, is_count) key,
+	WORK_ARGS(X)
+#undef X
+};
+static const struct {
+	const char *word;
+	bool is_count;
+} work_args[] = {
+#define X(word, key, is_count) { word, is_count },
+	WORK_ARGS(X)
+#undef X
+};
+enum { NR_WORK_ARGS = sizeof(work_keys) / sizeof(*work_keys) };
+
+static bool read_work(struct report *r, const struct json_value *args,
+		      struct library_slice *s)
 {
-	static const struct {
-		const char *word, *key;
-		bool is_count;          /* 1 goes without saying */
-	} parts[] = {
-		{ "", "m", false }, { "x", "n", false }, { "x", "k", false },
-		{ " x ", "x", false }, { " w ", "w", false },
-		{ " groups ", "groups", true }, { " batch ", "batch", true },
-		{ " ", "transA", false }, { "", "transB", false },
-		{ " ", "A type", false }, { " ", "type", false },
-	};
+	struct json_value value[NR_WORK_ARGS];
 	char text[640], *to = text, *from = text;
 
-	for (size_t i = 0; i < sizeof(parts) / sizeof(*parts); i++)
-		if (!parts[i].is_count || number(args, parts[i].key) > 1)
-			to = put_value(to, parts[i].word, args, parts[i].key);
+	jsonval_members(args, work_keys, NR_WORK_ARGS, value);
+	s->kind = LIBRARY_WORK;
+	s->amount = number(&value[0]);
+	if (!s->amount)
+		return false;
+	for (size_t i = 1; i < NR_WORK_ARGS; i++)
+		if (!work_args[i].is_count || number(&value[i]) > 1)
+			to = put_value(to, work_args[i].word, &value[i]);
 	from += to > from && *from == ' ';
-	return intern_text(&r->names, from, to - from);
+	s->shape = intern_text(&r->names, from, to - from);
+	return true;
 }
 
 /* The bytes that pass the bus, where each rank's link is the bound: the
@@ -86,20 +105,25 @@ static double bus_bytes(const struct json_value *collective, int64_t ranks,
 static bool read_collective(struct report *r, const struct json_value *args,
 			    struct library_slice *s)
 {
-	struct json_value name = jsonval_member(args, "Collective name");
-	int64_t ranks = number(args, "Group size"),
-		bytes = number(args, "bytes");
+	enum { NAME, RANKS, BYTES, DTYPE, OP, NR };
+	static const char *const keys[NR] = { "Collective name", "Group size",
+		"bytes", "dtype", "op" };
+	struct json_value value[NR];
+	int64_t ranks, bytes;
 	char text[256], *to = text;
 
-	if (name.type != JSON_STRING || !ranks || !bytes)
+	jsonval_members(args, keys, NR, value);
+	ranks = number(&value[RANKS]);
+	bytes = number(&value[BYTES]);
+	if (value[NAME].type != JSON_STRING || !ranks || !bytes)
 		return false;
 	s->kind = LIBRARY_COLLECTIVE;
 	s->amount = bytes;
-	s->bus = bus_bytes(&name, ranks, bytes);
-	s->name = intern_value(&r->names, &name);
-	to = put_value(to, "", args, "dtype");
-	to = put_value(to, " ", args, "op");
-	to = put_value(to, ", ranks: ", args, "Group size");
+	s->bus = bus_bytes(&value[NAME], ranks, bytes);
+	s->name = intern_value(&r->names, &value[NAME]);
+	to = put_value(to, "", &value[DTYPE]);
+	to = put_value(to, " ", &value[OP]);
+	to = put_value(to, ", ranks: ", &value[RANKS]);
 	s->shape = intern_text(&r->names, text, to - text);
 	return true;
 }
@@ -119,12 +143,8 @@ static bool read_slice(struct report *r, const struct trace_event *ev,
 	}
 	if (args->type != JSON_OBJECT)
 		return false;
-	if (ev->cat == CAT_NCCL)
-		return read_collective(r, args, s);
-	s->kind = LIBRARY_WORK;
-	s->amount = number(args, "FLOP");
-	s->shape = s->amount ? shape_of(r, args) : INTERN_NONE;
-	return s->amount > 0;
+	return ev->cat == CAT_NCCL ? read_collective(r, args, s) :
+		read_work(r, args, s);
 }
 
 void report_library_add(struct report *r, const struct trace_event *ev,
@@ -173,15 +193,20 @@ static struct library_unit *add_unit(struct report *r,
 }
 
 /* Its name and shape are those of all its calls, or none. */
+static uint32_t of_all(struct report *r, const struct library_unit *u,
+		       uint32_t before, uint32_t name)
+{
+	return !u->nr_calls || before == name ? name :
+		intern_text(&r->names, "(several)", 9);
+}
+
 static void add_to_unit(struct report *r, struct library_unit *u,
 			const struct library_slice *s)
 {
-	uint32_t several = intern_text(&r->names, "(several)", 9);
-
 	u->amount += s->amount;
 	u->bus += s->bus;
-	u->name = !u->nr_calls || u->name == s->name ? s->name : several;
-	u->shape = !u->nr_calls || u->shape == s->shape ? s->shape : several;
+	u->name = of_all(r, u, u->name, s->name);
+	u->shape = of_all(r, u, u->shape, s->shape);
 	u->nr_calls++;
 	if (s->end > u->end)
 		u->end = s->end;
