@@ -294,29 +294,30 @@ static int arm_torch(const struct source_options *options)
 	return error ? -EAGAIN : 0;
 }
 
-static void open_torch(void)
+static void turn_to(bool on)
 {
 	int cancel = cancel_hold();
 	sigset_t before;
 
-	atomic_store(&is_on, true);
+	atomic_store(&is_on, on);
 	guard_take(&lock, &before);
-	put_in();
+	if (on)
+		put_in();
+	else
+		take_out();
 	guard_give(&lock, &before);
-	wait_wake(&turn);
 	cancel_release(cancel);
+}
+
+static void open_torch(void)
+{
+	turn_to(true);
+	wait_wake(&turn);
 }
 
 static void close_torch(void)
 {
-	int cancel = cancel_hold();
-	sigset_t before;
-
-	atomic_store(&is_on, false);
-	guard_take(&lock, &before);
-	take_out();
-	guard_give(&lock, &before);
-	cancel_release(cancel);
+	turn_to(false);
 }
 
 /* The callbacks stay in the child's list, and find nothing to do. */

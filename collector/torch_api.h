@@ -43,8 +43,7 @@ struct torch_layout {
 #define TORCH_VERSION(major, minor) ((uint32_t)(major) << 16 | (minor))
 
 enum {
-	TORCH_THREAD = 88, TORCH_SCOPE = 96, TORCH_SEQUENCE = 200,
-	TORCH_INPUTS = 208,
+	TORCH_SEQUENCE = 200, TORCH_INPUTS = 208,
 	TORCH_STRING_SHIFT = 24,
 };
 
