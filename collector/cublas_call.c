@@ -114,8 +114,8 @@ static void add_flop(struct call_args *args, uint32_t types, int64_t m,
 }
 
 int cublas_begin_gemm(const struct real_symbol *symbol, uint32_t types,
-			int transa, int transb, int64_t m, int64_t n,
-			int64_t k, int64_t batch)
+		      int transa, int transb, int64_t m, int64_t n,
+		      int64_t k, int64_t batch)
 {
 	struct call_args args;
 
@@ -132,7 +132,7 @@ int cublas_begin_gemm(const struct real_symbol *symbol, uint32_t types,
 }
 
 int cublas_begin_gemv(const struct real_symbol *symbol, uint32_t types,
-			int trans, int64_t m, int64_t n, int64_t batch)
+		      int trans, int64_t m, int64_t n, int64_t batch)
 {
 	struct call_args args;
 
@@ -204,9 +204,7 @@ const char *const cublas_lt_libraries[] = {
 	"libcublasLt.so.13", "libcublasLt.so.12", "libcublasLt.so.11", NULL,
 };
 
-#define GETTER(function) ((struct real_symbol){ .name = function, \
-		.name_len = sizeof(function) - 1, \
-		.libraries = cublas_lt_libraries })
+#define GETTER(function) REAL_SYMBOL(function, cublas_lt_libraries)
 typedef int get_attribute(void *object, int attribute, void *value,
 			  size_t size, size_t *written);
 
@@ -220,36 +218,33 @@ struct layout {
 	int32_t type;
 };
 
-/* Negative where it cannot be read. */
-static struct layout read_layout(get_attribute *get, void *object)
-{
-	struct layout layout = { -1, -1, -1, -1 };
-	size_t written;
-
-	if (!get || !object)
-		return layout;
-	if (get(object, LAYOUT_ROWS, &layout.rows, sizeof layout.rows,
-		&written))
-		layout.rows = -1;
-	if (get(object, LAYOUT_COLS, &layout.cols, sizeof layout.cols,
-		&written))
-		layout.cols = -1;
-	if (get(object, LAYOUT_BATCH, &layout.batch, sizeof layout.batch,
-		&written))
-		layout.batch = -1;
-	if (get(object, LAYOUT_TYPE, &layout.type, sizeof layout.type,
-		&written))
-		layout.type = -1;
-	return layout;
-}
-
-static int read_operation(get_attribute *get, void *object, int attribute)
+/* -1 where it cannot be read. */
+static int32_t read_int(get_attribute *get, void *object, int attribute)
 {
 	int32_t value;
 	size_t written;
 
 	return get && object && !get(object, attribute, &value, sizeof value,
 				     &written) ? value : -1;
+}
+
+static int64_t read_long(get_attribute *get, void *object, int attribute)
+{
+	int64_t value;
+	size_t written;
+
+	return get && object && !get(object, attribute, &value, sizeof value,
+				     &written) ? value : -1;
+}
+
+static struct layout read_layout(get_attribute *get, void *object)
+{
+	return (struct layout){
+		.rows = read_long(get, object, LAYOUT_ROWS),
+		.cols = read_long(get, object, LAYOUT_COLS),
+		.batch = read_int(get, object, LAYOUT_BATCH),
+		.type = read_int(get, object, LAYOUT_TYPE),
+	};
 }
 
 int cublas_begin_matmul(const struct real_symbol *symbol,
@@ -265,10 +260,10 @@ int cublas_begin_matmul(const struct real_symbol *symbol,
 	struct layout a = read_layout(get, matmul->a),
 		b = read_layout(get, matmul->b),
 		d = read_layout(get, matmul->d);
-	int transa = read_operation(ask, matmul->operation, MATMUL_TRANSA);
-	int transb = read_operation(ask, matmul->operation, MATMUL_TRANSB);
-	uint32_t compute = cublas_type(read_operation(ask, matmul->operation,
-						      MATMUL_COMPUTE));
+	int transa = read_int(ask, matmul->operation, MATMUL_TRANSA);
+	int transb = read_int(ask, matmul->operation, MATMUL_TRANSB);
+	uint32_t compute = cublas_type(read_int(ask, matmul->operation,
+						MATMUL_COMPUTE));
 
 	return cublas_begin_gemm(symbol,
 		cublas_types(a.type, b.type, d.type, compute), transa, transb,

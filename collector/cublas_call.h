@@ -37,10 +37,10 @@ static inline uint32_t cublas_types(int a, int b, int c, uint32_t compute)
 /* Each returns the level for library_call_end().
  * Context: any thread, not signal-safe. */
 int cublas_begin_gemm(const struct real_symbol *symbol, uint32_t types,
-			int transa, int transb, int64_t m, int64_t n,
-			int64_t k, int64_t batch);
+		      int transa, int transb, int64_t m, int64_t n,
+		      int64_t k, int64_t batch);
 int cublas_begin_gemv(const struct real_symbol *symbol, uint32_t types,
-			int trans, int64_t m, int64_t n, int64_t batch);
+		      int trans, int64_t m, int64_t n, int64_t batch);
 
 /* Several shapes in one call; the arrays are the host's, of int or int64_t
  * (`width` bytes). */

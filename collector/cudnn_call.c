@@ -12,9 +12,7 @@ const char *const cudnn_libraries[] = {
 	"libcudnn_cnn_train.so.8", "libcudnn_adv_train.so.8", NULL,
 };
 
-#define GETTER(function) { .name = function, \
-		.name_len = sizeof(function) - 1, \
-		.libraries = cudnn_libraries }
+#define GETTER(function) REAL_SYMBOL(function, cudnn_libraries)
 
 /* cudnnDataType_t. */
 static const struct call_word types[] = {

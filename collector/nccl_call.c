@@ -68,8 +68,7 @@ static uint64_t known_place(const void *comm)
 	return 0;
 }
 
-#define GETTER(function) ((struct real_symbol){ .name = function, \
-		.name_len = sizeof(function) - 1, .libraries = nccl_libraries })
+#define GETTER(function) REAL_SYMBOL(function, nccl_libraries)
 typedef int get_number(void *comm, int *number);
 
 static uint64_t ask_place(void *comm, const void *caller)
@@ -101,10 +100,12 @@ static const struct {
 	struct call_word name;
 	uint32_t bytes;
 } types[] = {
-	{ CALL_WORD("Char"), 1 }, { CALL_WORD("Byte"), 1 }, { CALL_WORD("Int"), 4 }, { CALL_WORD("UInt32"), 4 },
-	{ CALL_WORD("Long"), 8 }, { CALL_WORD("UInt64"), 8 }, { CALL_WORD("Half"), 2 }, { CALL_WORD("Float"), 4 },
-	{ CALL_WORD("Double"), 8 }, { CALL_WORD("BFloat16"), 2 }, { CALL_WORD("Float8_e4m3fn"), 1 },
-	{ CALL_WORD("Float8_e5m2"), 1 },
+	{ CALL_WORD("Char"), 1 }, { CALL_WORD("Byte"), 1 },
+	{ CALL_WORD("Int"), 4 }, { CALL_WORD("UInt32"), 4 },
+	{ CALL_WORD("Long"), 8 }, { CALL_WORD("UInt64"), 8 },
+	{ CALL_WORD("Half"), 2 }, { CALL_WORD("Float"), 4 },
+	{ CALL_WORD("Double"), 8 }, { CALL_WORD("BFloat16"), 2 },
+	{ CALL_WORD("Float8_e4m3fn"), 1 }, { CALL_WORD("Float8_e5m2"), 1 },
 };
 enum { NR_TYPES = sizeof types / sizeof *types };
 

@@ -28,6 +28,10 @@ struct real_symbol {
 	const char *const *libraries;
 };
 
+/* Of one that is called and not wrapped. */
+#define REAL_SYMBOL(function, where) { .name = function, \
+		.name_len = sizeof(function) - 1, .libraries = where }
+
 /* The function, or NULL where no loaded library has it.  `caller`: the return
  * address in who called us.  What it is found in stays loaded.  Keeps errno.
  * Context: any thread of the program; at the first call from a place it takes

@@ -22,6 +22,19 @@
 
 #define LIBRARY_CALL(library, where, absent, function, parameters, \
 		     arguments, begin)					\
+	LIBRARY_WRAPPER(where, absent, function, parameters,		\
+		int level, result;					\
+									\
+		if (!library_is_recorded(library))			\
+			return call arguments;				\
+		level = begin;						\
+		result = call arguments;				\
+		library_call_end(library, level);			\
+		return result;						\
+	)
+
+/* What is to be done where there is a real function, `call`. */
+#define LIBRARY_WRAPPER(where, absent, function, parameters, ...)	\
 	LIBRARY_EXPORT int function parameters;				\
 	static const struct real_symbol function##_symbol = {		\
 		#function, sizeof #function - 1,			\
@@ -33,16 +46,12 @@
 		const void *caller = __builtin_return_address(0);	\
 		int (*call) parameters = (int (*) parameters)		\
 			real_symbol_find(symbol, caller);		\
-		int level, result;					\
 									\
 		if (!call)						\
 			return absent;					\
-		if (!library_is_recorded(library))			\
-			return call arguments;				\
-		level = begin;						\
-		result = call arguments;				\
-		library_call_end(library, level);			\
-		return result;						\
+		{							\
+			__VA_ARGS__					\
+		}							\
 	}
 
 #endif

@@ -81,21 +81,9 @@ GROUP(ncclGroupEnd)
  * rank would stay known by the address of another communicator. */
 #define LIFE(function, parameters, arguments, comm, ranks, rank, before, \
 	     after)							\
-	LIBRARY_EXPORT int function parameters;				\
-	static const struct real_symbol function##_symbol = {		\
-		#function, sizeof #function - 1,			\
-		(const void *)function, nccl_libraries			\
-	};								\
-	int function parameters						\
-	{								\
-		const struct real_symbol *symbol = &function##_symbol;	\
-		int (*call) parameters = (int (*) parameters)		\
-			real_symbol_find(symbol,			\
-					 __builtin_return_address(0));	\
+	LIBRARY_WRAPPER(nccl_libraries, NOT_SUPPORTED, function, parameters, \
 		int level = -1, result;					\
 									\
-		if (!call)						\
-			return NOT_SUPPORTED;				\
 		if (library_is_recorded(LIBRARY_NCCL))			\
 			level = nccl_begin_comm(symbol, comm, ranks,	\
 						rank);			\
@@ -104,7 +92,7 @@ GROUP(ncclGroupEnd)
 		after;							\
 		library_call_end(LIBRARY_NCCL, level);			\
 		return result;						\
-	}
+	)
 
 struct unique_id {
 	char bytes[128];
