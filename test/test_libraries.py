@@ -6,12 +6,10 @@ What a slice must say is computed here from what the program says it passed.
 import collections
 import json
 import math
-import os
 import re
-import subprocess
 
 import pytest
-from tracing import (BUILD, LIBRARY, ROOT, SANITIZED, Trace, judge, own_lines,
+from tracing import (BUILD, LIBRARY, SANITIZED, Trace, judge, own_lines,
                      run as run_anywhere)
 
 CATS = ("cublas", "cudnn", "nccl")
@@ -445,6 +443,19 @@ ODD = [
 ]
 
 
+def launching(at, cat, name, args, dur=1):
+    """A call of a library, the launch in it and its kernel."""
+    return [
+        {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1, "ts": at,
+         "dur": 8, "args": args},
+        {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
+         "pid": 1, "tid": 1, "ts": at + 1, "dur": 1,
+         "args": {"correlation": at}},
+        {"ph": "X", "cat": "kernel", "name": "nccl_RING_TREE_LL128", "pid": 2,
+         "tid": 7, "ts": at + 2, "dur": dur,
+         "args": {"device": 0, "stream": 7, "correlation": at}}]
+
+
 def test_report_of_what_no_library_says(gputrace, tmp_path):
     """No crash, no number that is none; whatever is open or never opened."""
     events, at = [], 0
@@ -455,15 +466,7 @@ def test_report_of_what_no_library_says(gputrace, tmp_path):
                           ("nccl", "ncclGroupStart"),
                           ("cublas", "g" * 5000)):
             at += 10
-            events += [
-                {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": 1,
-                 "ts": at, "dur": 8, "args": args},
-                {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
-                 "pid": 1, "tid": 1, "ts": at + 1, "dur": 1,
-                 "args": {"correlation": at}},
-                {"ph": "X", "cat": "kernel", "name": "nccl_RING_TREE_LL128",
-                 "pid": 2, "tid": 7, "ts": at + 2, "dur": 0 if at % 20 else 1,
-                 "args": {"device": 0, "stream": 7, "correlation": at}}]
+            events += launching(at, cat, name, args, 0 if at % 20 else 1)
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": events}))
     for form in ("table", "csv", "json"):
@@ -479,183 +482,12 @@ def test_report_of_what_no_library_says(gputrace, tmp_path):
 def test_report_of_work_without_a_shape(gputrace, tmp_path):
     """FLOP and nothing else, after one whose shape begins with a space."""
     events = []
-    for i, args in enumerate([{"FLOP": 9, "x": [1]}, {"FLOP": 9}] * 3):
-        events += [
-            {"ph": "X", "cat": "cudnn", "name": "f", "pid": 1, "tid": 1,
-             "ts": 10 * i, "dur": 5, "args": args},
-            {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel",
-             "pid": 1, "tid": 1, "ts": 10 * i + 1, "dur": 2,
-             "args": {"correlation": i + 1}},
-            {"ph": "X", "cat": "kernel", "name": "k", "pid": 2, "tid": 7,
-             "ts": 10 * i + 2, "dur": 1,
-             "args": {"device": 0, "stream": 7, "correlation": i + 1}}]
+    for at in range(20, 80, 20):
+        events += launching(at, "cudnn", "f", {"FLOP": 9, "x": [1]})
+        events += launching(at + 10, "cudnn", "f", {"FLOP": 9})
     path = tmp_path / "t.json"
     path.write_text(json.dumps({"traceEvents": events}))
     done = gputrace("report", "-t", "library_calls", "-f", "json", path)
     assert done.status == 0, done.err
     assert {r["shape"]: r["count"] for r in json.loads(done.out)[
         "library_calls"]} == {"x [1]": 3, "": 3}
-
-
-# ---- All prototypes ----
-
-HEADERS = ["cublas_api.h", "cublasLt.h", "cudnn_graph.h", "cudnn_ops.h",
-           "cudnn_cnn.h", "cudnn_adv.h", "nccl.h"]
-
-
-def wrappers():
-    """{function: [parameter]} of all wrappers, from the preprocessor."""
-    found = {}
-    for library in CATS:
-        text = subprocess.run(
-            ["gcc", "-E", "-P", "-D_GNU_SOURCE", "-I.",
-             "inject/interpose_%s.c" % library], cwd=ROOT,
-            capture_output=True, text=True, check=True).stdout
-        for name, parameters in re.findall(
-                r'visibility\("default"\)\)\) int (\w+) \(([^;]*?)\);', text):
-            found[name] = [p.strip() for p in parameters.split(",")
-                           if p.strip() != "void"]
-    return found
-
-
-def passed_as(parameter):
-    """How the processor passes it: pointer, 32 or 64 bits, double, or a
-    unique id, which goes by value."""
-    text = re.sub(r"\bconst\b", "", parameter)
-    if "*" in text or "[" in text:
-        return "P"
-    of = " ".join(text.split()[:-1])
-    if of in ("int64_t", "long long", "long long int", "size_t"):
-        return "L"
-    if of in ("ncclUniqueId", "struct unique_id"):
-        return "U"
-    if of == "double":
-        return "D"
-    if re.fullmatch(r"\w*(Handle|Descriptor|Comm|Stream|Desc|Layout)_t",
-                    of, re.I):
-        return "P"
-    assert of in ("int", "unsigned", "int32_t", "uint32_t", "cudaDataType") \
-        or of.endswith("_t"), of
-    return "I"
-
-
-# What our parameter is in the headers, of those that are looked at.
-SAME = {"batch": "batchcount", "count": "(send|recv)?count",
-        "type": "datatype", "ranks": "nranks|ndev", "rank": "(my)?rank",
-        "root": "root|peer", "trans": "trans", "transa": "transa(_array)?",
-        "transb": "transb(_array)?", "atype": "atype", "btype": "btype",
-        "ctype": "ctype", "compute": "computetype", "op": "op",
-        "comm": "(new)?comm", "m": "m(_array)?", "n": "n(_array)?",
-        "k": "k(_array)?", "nr": "group_count", "sizes": "group_size",
-        "xd": "d?xdesc", "wd": "d?wdesc", "yd": "d?ydesc",
-        "dyd": "dydesc", "convolution": "convdesc", "alayout": "adesc",
-        "blayout": "bdesc", "dlayout": "ddesc", "operation": "computedesc",
-        "attention": "attndesc", "rnn": "rnndesc", "plan": "executionplan"}
-
-
-def named(parameter):
-    return re.sub(r"\[.*", "", parameter).replace("*", " ").split()[-1]
-
-
-def headers():
-    folders = [os.environ.get("CUDA_HOME", "/usr/local/cuda") + "/include"]
-    text = ""
-    for name in HEADERS:
-        path = next((os.path.join(f, name) for f in folders
-                     if os.path.exists(os.path.join(f, name))), None)
-        if not path:
-            pytest.skip("no " + name)
-        with open(path, encoding="utf-8") as file:
-            text += file.read()
-    text = re.sub(r"/\*.*?\*/", "", text, flags=re.S)
-    return re.sub(r"//.*", "", text)
-
-
-def test_prototypes_are_the_headers():
-    text = headers()
-    for name, ours in wrappers().items():
-        match = re.search(r"\b%s\s*\(([^;{]*?)\)\s*(?:CUDNN_DEPRECATED)?\s*;"
-                          % name, text)
-        assert match, name
-        theirs = [" ".join(p.split()) for p in match[1].split(",")
-                  if p.strip() not in ("", "void")]
-        assert [passed_as(p) for p in ours] == \
-            [passed_as(p) for p in theirs], name
-        for mine, real in zip(ours, theirs):
-            if named(mine) in SAME and not (name.startswith("cudnn") and
-                                            named(mine) == "k"):
-                assert re.fullmatch(SAME[named(mine)], named(real), re.I), \
-                    (name, mine, real)
-
-
-VALUES = {"P": "(void *)%#xul", "L": "%#xll", "I": "%#x", "D": "%d.5"}
-PRINT = {"P": "%lx", "L": "%lx", "I": "%x", "D": "%.1f", "U": "%d"}
-
-
-def value(kind, i):
-    """Of argument i: no two alike, and the high half not empty."""
-    if kind == "U":
-        return "(struct unique_id){ { [0] = 3, [127] = %d } }" % (i + 60)
-    wide = (i + 1) * 0x100000001 if kind == "L" else \
-        0x7f0000000000 + i * 16 if kind == "P" else i + 1
-    return VALUES[kind] % wide
-
-
-def generated():
-    """A library that prints what reaches it, and a program that calls it."""
-    head = "#include <stdint.h>\n#include <stdio.h>\n#include <stddef.h>\n" \
-        "struct unique_id { char bytes[128]; };\n"
-    library, program = head, head + "int cuInit(unsigned);\n"
-    calls = ""
-    for name, parameters in wrappers().items():
-        kinds = [passed_as(p) for p in parameters]
-        names = [named(p) for p in parameters]
-        prototype = "int %s(%s)" % (name, ", ".join(parameters) or "void")
-        shown = ["%s.bytes[127]" % n if k == "U" else
-                 "(unsigned long)%s" % n if k in "PL" else n
-                 for k, n in zip(kinds, names)]
-        library += "%s { printf(\"%s%s\\n\"%s); return %d; }\n" % (
-            prototype, name, "".join(" " + PRINT[k] for k in kinds),
-            "".join(", " + s for s in shown), 100 + len(kinds))
-        program += prototype + ";\n"
-        calls += "\tif (%s(%s) != %d) puts(\"wrong\");\n" % (
-            name, ", ".join(value(k, i) for i, k in enumerate(kinds)),
-            100 + len(kinds))
-    # The getters know nothing.
-    for name in ("cublasLtMatrixLayoutGetAttribute", "ncclCommUserRank",
-                 "cublasLtMatmulDescGetAttribute", "ncclCommCount"):
-        library += "int %s(void) { return 1; }\n" % name
-    return library, program + "int main(void) {\n\tcuInit(0);\n" + calls + \
-        "\treturn 0;\n}\n"
-
-
-@pytest.mark.skipif(bool(SANITIZED), reason="has a build of its own")
-def test_every_argument_of_every_function(tmp_path):
-    """Through each of the wrappers, recorded and not."""
-    for name, text in zip(("library", "program"), generated()):
-        (tmp_path / (name + ".c")).write_text(text)
-    # Arrays of groups are read: from what is not one, nothing.
-    grouped = {n for n in wrappers() if "Grouped" in n}
-    text = (tmp_path / "program.c").read_text()
-    text = "\n".join(l for l in text.splitlines()
-                     if not any(g + "(" in l and "wrong" in l
-                                for g in grouped))
-    (tmp_path / "program.c").write_text(text)
-    flags = ["gcc", "-w", "-O1", "-I", str(ROOT)]
-    subprocess.run([*flags, "-shared", "-fPIC", "-Wl,-soname,libreal.so",
-                    "-o", tmp_path / "libreal.so", tmp_path / "library.c"],
-                   check=True)
-    subprocess.run([*flags, "-o", tmp_path / "program",
-                    tmp_path / "program.c", tmp_path / "libreal.so",
-                    BUILD / "sim" / "libcuda.so.1", "-Wl,-rpath," + str(tmp_path)],
-                   check=True)
-    program = str(tmp_path / "program")
-    plain = run(program, traced=False)
-    assert plain.status == 0 and "wrong" not in plain.out
-    assert len(plain.out.splitlines()) == len(wrappers()) - len(grouped)
-    for trace in ("cuda", ALL):
-        done = run(program, GPUTRACE_TRACE=trace,
-                   GPUTRACE_OUT=tmp_path / "t.json")
-        assert done.status == 0 and done.out == plain.out
-    counted = sum(Trace(tmp_path / "t.json").count(*CATS).values())
-    assert counted == len(wrappers()) - len(grouped)
