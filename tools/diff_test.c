@@ -32,12 +32,13 @@ static size_t up_to(const int64_t *value, size_t nr, int64_t limit)
 /* Bisects the value: nothing is moved or copied. */
 int64_t diff_low(const int64_t *value, size_t nr)
 {
+	size_t zeros = up_to(value, nr, 0);
 	int64_t lo = 0, hi = INT64_MAX;
 
-	while (lo < hi) {
+	while (lo < hi && zeros < nr) {
 		int64_t mid = lo + (hi - lo) / 2;
 
-		if (up_to(value, nr, mid) > (nr - 1) / 10)
+		if (up_to(value, nr, mid) > zeros + (nr - zeros - 1) / 10)
 			hi = mid;
 		else
 			lo = mid + 1;

@@ -40,7 +40,8 @@ struct diff_blocks {
 
 /* nr > 0 values >= 0; halves are rounded up. */
 int64_t diff_median(const int64_t *value, size_t nr);
-/* The fast end of them: a tenth is as small or smaller. */
+/* The fast end of them: a tenth of what is not 0 is as small or smaller (a step
+ * without the name was not a fast one). */
 int64_t diff_low(const int64_t *value, size_t nr);
 void diff_block(const int64_t *value, size_t nr, bool by_mean,
 		struct diff_blocks *out);
