@@ -59,15 +59,31 @@ class Maker:
         return path
 
 
-def program(path, seed, steps=60, slow=None, held=0, step="step", **more):
+def add_cpu_side(maker, rng, step, start, polls):
+    """An operator inside another, and a blocking call in three steps of
+    four."""
+    inner = start + round(4000 * rng.lognormvariate(0, 0.1))
+    maker.add("cpu_op", "aten::linear", start, inner + 2000)
+    maker.add("cpu_op", "aten::addmm", start + 500, inner)
+    if step % 4 != 3:
+        maker.add("osrt", "poll", start, start + round(
+            polls * rng.lognormvariate(0, 0.1)), thread=9)
+
+
+def program(path, seed, steps=60, slow=None, held=0, step="step", polls=0,
+            **more):
     """Steps of launches and kernels: kernels vary by 2 % (and a run as a
-    whole by 0.3 %, as clocks do), the CPU by 20 % with a long tail."""
+    whole by 0.3 %, as clocks do), the CPU by 20 % with a long tail.  With
+    polls, as long, also what the sources torch and osrt see."""
     rng, maker, now = random.Random(seed), Maker(), 10 ** 9
+    cpu_rng = random.Random(seed)
     run_factor = rng.gauss(1, 0.003)
     for i in range(steps):
         begin, gpu = now, now + 5000
         if rng.random() < held:
             now += rng.randrange(10 ** 5, 10 ** 6)
+        if polls:
+            add_cpu_side(maker, cpu_rng, i, now, polls)
         now += round(20000 * rng.lognormvariate(0, 0.2))
         for k in range(8):
             name = NAMES[k % 4]
@@ -104,9 +120,11 @@ def rows(got, table):
     return {r["name"]: r for r in got[table]}
 
 
+TABLES = ("kernels", "copies", "api", "nvtx", "ops", "osrt")
+
+
 def significant(got):
-    tables = ("kernels", "copies", "api", "nvtx")
-    found = [r["name"] for t in tables for p in ("", "_added", "_removed")
+    found = [r["name"] for t in TABLES for p in ("", "_added", "_removed")
              for r in got[t + p] if r["significant"]]
     found += [r["name"] for r in got["metrics"]
               if r["state"] not in ("same", "untested")]
@@ -212,7 +230,11 @@ class Side:
             "kernels": [x for x in self.work if x[1]["cat"] == "kernel"],
             "copies": [x for x in self.work if x[1]["cat"] != "kernel"],
             "api": [(self.step(e["start"]), e) for e in trace.api()],
-            "nvtx": [(self.step(e["start"]), e) for e in trace.ranges()]}
+            "nvtx": [(self.step(e["start"]), e) for e in trace.ranges()],
+            "ops": [(self.step(e["start"]), e)
+                    for e in trace.slices("cpu_op")],
+            "osrt": [(self.step(e["start"]), e)
+                     for e in trace.slices("osrt")]}
         self.devices = {e["args"]["device"] for e in work}
         self.times = [e - s for s, e in zip(self.starts, self.ends)]
 
@@ -281,8 +303,10 @@ def check_table(got, table, sides):
     (4, (13, 12), {"rope": 0.9}, "step#"),
 ])
 def test_numbers(gputrace, tmp_path, seed, steps, slow, step):
-    a = program(tmp_path / "a.json", seed, steps[0], held=0.1, step=step)
-    b = program(tmp_path / "b.json", -seed, steps[1], slow, step=step)
+    a = program(tmp_path / "a.json", seed, steps[0], held=0.1, step=step,
+                polls=9000)
+    b = program(tmp_path / "b.json", -seed, steps[1], slow, step=step,
+                polls=12000)
     got = diff(gputrace, a, b)
     assert [s["steps"] for s in got["sides"]] == list(steps)
     sides = [Side(p, step.rstrip("#")) for p in (a, b)]
@@ -296,8 +320,24 @@ def test_numbers(gputrace, tmp_path, seed, steps, slow, step):
     ps = corrected({k: w[2] for k, w in want.items()})
     for name, row in rows(got, "metrics").items():
         check_row(row, want[name][0], want[name][1], ps[name])
-    for table in ("kernels", "copies", "api", "nvtx"):
+    for table in TABLES:
         check_table(got, table, sides)
+    assert len(got["ops"]) == 2 and len(got["osrt"]) == 1
+
+
+def test_what_must_be_asked_for(gputrace, tmp_path):
+    """Operators and blocking calls: a side that has none did not ask."""
+    a = program(tmp_path / "a.json", 1, polls=9000)
+    b = program(tmp_path / "b.json", 2, polls=90000)
+    poll, = diff(gputrace, a, b)["osrt"]
+    assert poll["state"] == "slower" and poll["significant"]
+    text = gputrace("diff", "--all", a, b).out
+    assert "Operators" in text and "Blocking calls" in text
+    bare = program(tmp_path / "c.json", 2)
+    for pair in ((a, bare), (bare, a)):
+        got = diff(gputrace, *pair)
+        assert not any(got[t + p] for t in ("ops", "osrt")
+                       for p in ("", "_added", "_removed"))
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -564,8 +604,11 @@ def test_real_traces(gputrace, real_trace):
     got = diff(gputrace, real_trace, real_trace, "-x", "0%")
     assert significant(got) == [] and got["differences"] == []
     table = json.loads(gputrace("report", "-f", "json", real_trace).out)
-    for name in ("kernels", "copies", "api", "nvtx"):
-        want = {r["name"]: (r["total_ns"], r["count"]) for r in table[name]}
+    operators = {s["name"] for s in Trace(real_trace).slices("cpu_op")}
+    for name in TABLES:     # the table of operators has the API's calls, too
+        want = {r["name"]: (r.get("total_ns", r.get("cpu_ns")), r["count"])
+                for r in table.get(name, [])
+                if name != "ops" or r["name"] in operators}
         assert {r["name"]: (r["b_total_ns"], r["b_count"])
                 for r in got[name]} == want
 

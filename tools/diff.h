@@ -68,8 +68,8 @@ struct diff_row {               /* one name */
 	struct diff_change change;
 };
 
-enum diff_table_id { DIFF_KERNELS, DIFF_COPIES, DIFF_API, DIFF_NVTX,
-	DIFF_TABLES };
+enum diff_table_id { DIFF_KERNELS, DIFF_COPIES, DIFF_API, DIFF_NVTX, DIFF_OPS,
+	DIFF_OSRT, DIFF_TABLES };
 
 struct diff_table {
 	struct diff_row *row;   /* the most time lost or won first */

@@ -18,7 +18,7 @@
  *                      where the GPU sets the pace it does not matter
  */
 static const double metric_p = 0.01;    /* of three */
-static const double name_p = 0.001;     /* of four tables of names */
+static const double name_p = 0.001;     /* of six tables of names */
 
 enum { CPU_FLOOR = 20, CPU_FLOOR_SAME_STEP = 5 };
 
@@ -172,7 +172,7 @@ static void judge_row(const struct diff *d, enum diff_table_id id,
 		      struct diff_row *row, const int64_t totals[DIFF_SIDES])
 {
 	struct diff_change *c = &row->change;
-	bool on_cpu = id == DIFF_API || id == DIFF_NVTX;
+	bool on_cpu = id >= DIFF_API;
 
 	if (!is_both(row)) {
 		c->significant |= is_much(d, row, totals);

@@ -108,18 +108,29 @@ static uint32_t range_name(const struct collect *c, uint32_t name)
 	return steps_is_name(model_name(m, name), base) ? first : name;
 }
 
-static void add_ranges(struct collect *c)
+static void add_ranges(struct collect *c, bool ops)
 {
 	const struct model *m = &c->s->m;
 
 	for (size_t i = 0; i < m->nr_ranges && !c->d->no_memory; i++) {
 		const struct model_range *r = &m->range[i];
 
-		if (!r->is_op)
+		if (r->is_op == ops)
 			add(c, range_name(c, r->name),
 			    steps_at(&c->s->steps, r->start), r->start,
 			    r->end);
 	}
+}
+
+static void add_blocking(struct collect *c)
+{
+	const struct model *m = &c->s->m;
+
+	for (size_t i = 0; i < m->nr_rows && !c->d->no_memory; i++)
+		if (m->row[i].kind == ROW_CALL)
+			add(c, m->row[i].name,
+			    steps_at(&c->s->steps, m->row[i].start),
+			    m->row[i].start, m->row[i].end);
 }
 
 static void collect(struct diff *d, enum diff_sides side,
@@ -132,12 +143,20 @@ static void collect(struct diff *d, enum diff_sides side,
 		d->no_memory = true;
 		return;
 	}
-	if (id == DIFF_KERNELS || id == DIFF_COPIES)
-		add_work(&c, id == DIFF_COPIES);
-	else if (id == DIFF_API)
+	switch (id) {
+	case DIFF_API:
 		add_calls(&c);
-	else
-		add_ranges(&c);
+		break;
+	case DIFF_NVTX:
+	case DIFF_OPS:
+		add_ranges(&c, id == DIFF_OPS);
+		break;
+	case DIFF_OSRT:
+		add_blocking(&c);
+		break;
+	default:
+		add_work(&c, id == DIFF_COPIES);
+	}
 	free(c.common);
 	if (out->nr)
 		qsort(out->entry, out->nr, sizeof(*out->entry),
@@ -295,13 +314,23 @@ static void make_rows(struct diff *d, struct diff_table *t,
 	}
 }
 
+/* Both sides have it, or that one has none is a change of the program: sources
+ * that must be asked for are more likely off. */
+static bool is_told(enum diff_table_id id,
+		    const struct entries all[DIFF_SIDES])
+{
+	bool is_asked_for = id == DIFF_OPS || id == DIFF_OSRT;
+
+	return !is_asked_for || (all[DIFF_A].nr && all[DIFF_B].nr);
+}
+
 void diff_names(struct diff *d, enum diff_table_id id)
 {
 	struct entries all[DIFF_SIDES] = { { .nr = 0 }, { .nr = 0 } };
 
 	collect(d, DIFF_A, id, &all[DIFF_A]);
 	collect(d, DIFF_B, id, &all[DIFF_B]);
-	if (!d->no_memory)
+	if (!d->no_memory && is_told(id, all))
 		make_rows(d, &d->table[id], all);
 	free(all[DIFF_A].entry);
 	free(all[DIFF_B].entry);

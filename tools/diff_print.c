@@ -276,9 +276,12 @@ static int print_names(const struct diff *d, struct diff_view *view)
 	static const char *const keys[] = {
 		[DIFF_KERNELS] = "kernels", [DIFF_COPIES] = "copies",
 		[DIFF_API] = "api", [DIFF_NVTX] = "nvtx",
+		[DIFF_OPS] = "ops", [DIFF_OSRT] = "osrt",
 	}, *const titles[] = {
 		[DIFF_KERNELS] = "Kernels", [DIFF_COPIES] = "Copies and sets",
 		[DIFF_API] = "CUDA API calls", [DIFF_NVTX] = "NVTX ranges",
+		[DIFF_OPS] = "Operators",
+		[DIFF_OSRT] = "Blocking calls of the C library",
 	};
 	int err = 0;
 
