@@ -11,8 +11,10 @@
 
 #include "collector/clock.h"
 #include "collector/cupti.h"
+#include "collector/debugger.h"
 #include "collector/log.h"
 #include "collector/loss.h"
+#include "collector/text_file.h"
 #include "collector/wait.h"
 #include "inject/capture.h"
 #include "inject/control.h"
@@ -72,6 +74,21 @@ static void say_no_window(void)
 			  "(GPUTRACE_START=%s)", status.start);
 }
 
+/* Nothing else tells of it: CUPTI takes all calls and gives no records. */
+static void say_debugger(void)
+{
+	uint32_t pid = debugger_of("/proc/self/status");
+	char path[64], name[32];
+
+	if (!pid)
+		return;
+	snprintf(path, sizeof path, "/proc/%u/comm", pid);
+	text_file_read(path, name, sizeof name);
+	name[strcspn(name, "\n")] = 0;
+	log_queue(LOG_WARN, "no kernels: pid %u (%s) debugs this process, and "
+		  "beside cuda-gdb CUPTI records nothing", pid, name);
+}
+
 /* By the writer's thread when the file is complete, which has the room on its
  * stack that the exiting one may not have. */
 static void say_summary(void)
@@ -107,6 +124,8 @@ static void say_summary(void)
 			  causes);
 	else if (!lost)
 		say_no_window();
+	if (summary.path[0] && !summary.kernels)
+		say_debugger();
 	log_queue(LOG_INFO, "the end took %llu ms", (unsigned long long)
 		  ((clock_now_ns() - atomic_load(&started_ns)) / 1000000));
 }

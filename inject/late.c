@@ -6,10 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "collector/debugger.h"
 #include "collector/log.h"
 #include "collector/nvtx_late.h"
 #include "collector/own_thread.h"
-#include "collector/text_file.h"
 #include "collector/wait.h"
 #include "inject/arm.h"
 #include "inject/attach.h"
@@ -139,12 +139,7 @@ static void *come_late(void *argument)
 /* A debugger has this thread. */
 static bool is_debugged(void)
 {
-	char text[4096];
-	const char *line;
-
-	text_file_read("/proc/thread-self/status", text, sizeof text);
-	line = strstr(text, "\nTracerPid:\t");
-	return line && line[12] != '0';
+	return debugger_of("/proc/thread-self/status");
 }
 
 static bool begin(void)

@@ -156,3 +156,16 @@ def test_a_gpu_that_cupti_knows(tmp_path, cupti, capability):
     done = run(*STEPS, GPUTRACE_OUT=tmp_path / "t.json",
                SIM_CUPTI_VERSION=cupti, SIM_CAPABILITY=capability)
     assert len(done.err.splitlines()) == 1 and "kernels" in done.err
+
+
+def test_a_debugger(tmp_path):
+    """Beside cuda-gdb every call of CUPTI succeeds and nothing comes (seen on
+    an H200): the debugger is named.  With kernels there is nothing to say."""
+    def debugged(**settings):
+        done = run("debug", BUILD / "host" / "decode", "--steps", 2,
+                   GPUTRACE_OUT=tmp_path / "t.json", **settings)
+        assert (done.status, done.out) == (0, "steps 2\n"), done.err
+        return [line for line in done.err.splitlines() if "debugs" in line]
+    line, = debugged(SIM_NO_KERNELS=1)
+    says(line, "no kernels", "(debug)", "cuda-gdb")
+    assert debugged() == []
