@@ -186,9 +186,11 @@ def test_a_storm_of_switches(tmp_path):
         assert share["Running"] < thread["cpu_ns"] / wall + POINTS
         assert share["Running"] > thread["cpu_ns"] / wall * 0.3 * \
             min(1, sum(share.values()))
-        switches = sum(e["args"].get("switches", 0)
-                       for e in states(trace, thread))
-        assert switches > 10000
+        # As the kernel counts them; one that was lost is two changes.
+        told = sum(e["args"].get("switches", 0) + e["args"].get("lost", 0) / 2
+                   + (e["name"] == "Running") for e in states(trace, thread))
+        assert abs(told - thread["switches"]) < 10 + \
+            thread["switches"] / 100 or "ring full" in trace.losses()
         assert len(states(trace, thread)) < 60000
     for name in "computes", "sleeps", "waits":
         thread = done.did["threads"][name]

@@ -10,9 +10,10 @@
  * wake each other as fast as they can, with --short N come and go.  --windows
  * starts and stops the profiler so often.  --refuse and --kill: under a filter
  * of system calls; --late: one that kills for what profilers call comes when
- * the recording has found the threads.  Prints {"threads": {NAME: {tid, start_ns, end_ns, cpu_ns,
- * run_ns, delay_ns}}}: epoch times, and counts between them of the thread's
- * clock and of schedstat, read by the thread itself.
+ * the recording has found the threads.  Prints {"threads": {NAME: {tid,
+ * start_ns, end_ns, cpu_ns, run_ns, delay_ns, switches}}}: epoch times, and
+ * counts between them of the thread's clock, of schedstat and of status,
+ * read by the thread itself.
  */
 #include <dirent.h>
 #include <getopt.h>
@@ -54,8 +55,24 @@ static uint64_t read_clock(clockid_t id)
 /* ---- What the kernel counts of the calling thread ---- */
 
 struct counts {
-	uint64_t t_ns, cpu_ns, run_ns, delay_ns;
+	uint64_t t_ns, cpu_ns, run_ns, delay_ns, switches;
 };
+
+/* Voluntary and not. */
+static uint64_t switches_now(void)
+{
+	FILE *file = fopen("/proc/thread-self/status", "r");
+	unsigned long long n, sum = 0;
+	char line[256];
+
+	while (file && fgets(line, sizeof line, file))
+		if (sscanf(line, "voluntary_ctxt_switches: %llu", &n) == 1 ||
+		    sscanf(line, "nonvoluntary_ctxt_switches: %llu", &n) == 1)
+			sum += n;
+	if (file)
+		fclose(file);
+	return sum;
+}
 
 static struct counts counts_now(void)
 {
@@ -70,6 +87,7 @@ static struct counts counts_now(void)
 	now.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	now.run_ns = run;
 	now.delay_ns = delay;
+	now.switches = switches_now();
 	now.t_ns = read_clock(CLOCK_REALTIME);
 	return now;
 }
@@ -221,7 +239,8 @@ static void print(long before, long after)
 		if (known[i].tid)
 			printf("%s\"%s\": {\"tid\": %ld, \"start_ns\": %llu, "
 			       "\"end_ns\": %llu, \"cpu_ns\": %llu, "
-			       "\"run_ns\": %llu, \"delay_ns\": %llu}",
+			       "\"run_ns\": %llu, \"delay_ns\": %llu, "
+			       "\"switches\": %llu}",
 			       i ? ", " : "", known[i].name, known[i].tid,
 			       (unsigned long long)known[i].start.t_ns,
 			       (unsigned long long)known[i].end.t_ns,
@@ -230,7 +249,9 @@ static void print(long before, long after)
 			       (unsigned long long)(known[i].end.run_ns -
 						    known[i].start.run_ns),
 			       (unsigned long long)(known[i].end.delay_ns -
-						    known[i].start.delay_ns));
+						    known[i].start.delay_ns),
+			       (unsigned long long)(known[i].end.switches -
+						    known[i].start.switches));
 	printf("}}\n");
 }
 
