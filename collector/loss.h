@@ -23,6 +23,7 @@
 	X(LOSS_TABLE_FULL, "table full")             /* pending work, open ranges */ \
 	X(LOSS_SWITCHES, "context switches")         /* outran the sampler */ \
 	X(LOSS_TEXT_CUT, "names cut")                \
+	X(LOSS_PAYLOAD, "payloads incomplete")       /* unknown, or too long */ \
 	X(LOSS_STACKS, "call stacks")                /* too many at once */ \
 	X(LOSS_WRITE, "not written")                 /* disk full, write errors */ \
 	X(LOSS_ROTATED, "events in files rotated away")

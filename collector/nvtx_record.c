@@ -8,6 +8,7 @@
 #include "collector/loss.h"
 #include "collector/nvtx.h"
 #include "collector/nvtx_marks.h"
+#include "collector/nvtx_payload.h"
 #include "collector/nvtx_text.h"
 #include "collector/open_ranges.h"
 #include "collector/ring.h"
@@ -15,84 +16,18 @@
 #include "collector/thread.h"
 #include "collector/window.h"
 
-/* ---- From the program's words to a message ---- */
-
-void nvtx_set_text(struct nvtx_message *message, const char *text)
-{
-	size_t len = text ? strnlen(text, RECORD_TEXT_MAX + 1) : 0;
-
-	if (len > RECORD_TEXT_MAX) {
-		len = nvtx_text_fit(text, len, RECORD_TEXT_MAX);
-		message->flags |= RECORD_CUT;
-	}
-	message->text = text;
-	message->len = (uint32_t)len;
-}
-
-void nvtx_set_wide(struct nvtx_message *message, const wchar_t *text)
-{
-	/* 4: the longest character. */
-	size_t len = nvtx_utf8(NULL, RECORD_TEXT_MAX + 4, text);
-
-	if (len > RECORD_TEXT_MAX) {
-		len = nvtx_utf8(NULL, RECORD_TEXT_MAX, text);
-		message->flags |= RECORD_CUT;
-		loss_add(LOSS_TEXT_CUT, 1);
-	}
-	message->wide = text;
-	message->len = (uint32_t)len;
-}
-
-static void set_payload(struct nvtx_message *message,
-			const nvtxEventAttributes_t *attributes)
-{
-	/* An extended payload (a type beyond these) has a schema of its own. */
-	if (attributes->payloadType < NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 ||
-	    attributes->payloadType > NVTX_PAYLOAD_TYPE_FLOAT)
-		return;
-	message->payload_type = (uint8_t)attributes->payloadType;
-	memcpy(&message->payload, &attributes->payload,
-	       sizeof message->payload);
-}
-
-static void set_message(struct nvtx_message *message,
-			const nvtxEventAttributes_t *attributes)
-{
-	switch (attributes->messageType) {
-	case NVTX_MESSAGE_TYPE_ASCII:
-		nvtx_set_text(message, attributes->message.ascii);
-		break;
-	case NVTX_MESSAGE_TYPE_UNICODE:
-		nvtx_set_wide(message, attributes->message.unicode);
-		break;
-	case NVTX_MESSAGE_TYPE_REGISTERED:
-		message->string = (const void *)attributes->message.registered;
-		break;
-	}
-}
-
-/* The fields of the structure are appended over time: read only what the
- * program's own `size` covers. */
-void nvtx_set_attributes(struct nvtx_message *message,
-			 const nvtxEventAttributes_t *attributes)
-{
-	if (!attributes || attributes->size < sizeof *attributes)
-		return;
-	message->category = attributes->category;
-	if (attributes->colorType == NVTX_COLOR_ARGB) {
-		message->color = attributes->color;
-		message->flags |= RECORD_HAS_COLOR;
-	}
-	set_payload(message, attributes);
-	set_message(message, attributes);
-}
-
-/* ---- From a message to a record ---- */
-
 static uint32_t record_size(const struct nvtx_message *message)
 {
 	return (uint32_t)(sizeof(struct range_record) +
 			  ((message->len + message->args_len + 7u) & ~7u));
+}
+
+static void copy_args(char *to, const struct nvtx_message *message)
+{
+	if (message->flags & RECORD_PAYLOAD)
+		nvtx_payload_copy(message, to);
+	else
+		memcpy(to, message->args, message->args_len);
 }
 
 static void fill(struct range_record *record, uint16_t kind, uint64_t id,
@@ -117,8 +52,7 @@ static void fill(struct range_record *record, uint16_t kind, uint64_t id,
 	else if (message->len)
 		memcpy(record->text, message->text, message->len);
 	if (message->args_len) {
-		memcpy(record->text + message->len, message->args,
-		       message->args_len);
+		copy_args(record->text + record->head.len, message);
 		record->head.len += message->args_len;
 	}
 }
@@ -136,12 +70,19 @@ static void put(struct ring *ring, uint16_t kind, uint64_t id,
 	ring_commit(ring);
 }
 
-/* POP and END: what they close, and when. */
+/* POP and END: what they close, when, and what the program says last (NULL:
+ * nothing). */
 static void put_end(struct ring *ring, uint16_t kind,
-		    const struct nvtx_domain *domain, uint64_t id)
+		    const struct nvtx_domain *domain, uint64_t id,
+		    const struct nvtx_message *last)
 {
-	struct range_record *record = ring_reserve(ring, RECORD_END_SIZE);
+	struct range_record *record;
 
+	if (last) {
+		put(ring, kind, id, last);
+		return;
+	}
+	record = ring_reserve(ring, RECORD_END_SIZE);
 	if (!record)
 		return;
 	record->head.kind = kind;
@@ -280,7 +221,8 @@ static inline int record_push(const struct nvtx_message *message)
 	return (int)level;
 }
 
-static inline int record_pop(const struct nvtx_domain *domain)
+static inline int record_pop(const struct nvtx_domain *domain,
+			     const struct nvtx_message *last)
 {
 	uint32_t epoch;
 	struct thread *thread = enter(domain, &epoch);
@@ -291,12 +233,31 @@ static inline int record_pop(const struct nvtx_domain *domain)
 	level = open_ranges_pop(thread_ranges(thread), domain);
 	if (level >= 0 && window_is_open(epoch))
 		put_end(thread_ring(thread), RECORD_RANGE_POP, domain,
-			(uint64_t)level);
+			(uint64_t)level, last);
 	thread_leave(thread);
 	return (int)level;
 }
 
-/* Its name is cut where only that is in the way. */
+/* Without its payload where there is no room for it, and its name cut where
+ * only that is in the way. */
+static void cut_to(struct nvtx_message *message, uint32_t room)
+{
+	uint32_t len = message->len;
+
+	if (message->flags & RECORD_PAYLOAD) {
+		message->flags &= (uint8_t)~RECORD_PAYLOAD;
+		message->flags |= RECORD_PAYLOAD_CUT;
+		message->args_len = 0;
+	}
+	if (record_size(message) <= room)
+		return;
+	message->len = room - (uint32_t)sizeof(struct range_record);
+	if (!message->wide)
+		message->len = (uint32_t)nvtx_text_fit(message->text, len,
+						       message->len);
+	message->flags |= RECORD_CUT;
+}
+
 static void keep_started(uint64_t id, uint32_t epoch,
 			 const struct nvtx_message *message)
 {
@@ -309,11 +270,7 @@ static void keep_started(uint64_t id, uint32_t epoch,
 		return;
 	if (record_size(message) > room) {
 		cut = *message;
-		cut.len = room - (uint32_t)sizeof *kept;
-		if (!cut.wide)
-			cut.len = (uint32_t)nvtx_text_fit(cut.text,
-				message->len, cut.len);
-		cut.flags |= RECORD_CUT;
+		cut_to(&cut, room);
 		message = &cut;
 	}
 	fill(kept, RECORD_RANGE_START, id, message);
@@ -341,7 +298,7 @@ static uint64_t record_start(const struct nvtx_message *message)
 	return id;
 }
 
-static void record_end(uint64_t id)
+static inline void record_end(uint64_t id, const struct nvtx_message *last)
 {
 	uint32_t epoch = own_epoch(NULL);
 	struct thread *thread = NULL;
@@ -355,7 +312,7 @@ static void record_end(uint64_t id)
 	started_ranges_remove(id);
 	if (!thread)
 		return;
-	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id);
+	put_end(thread_ring(thread), RECORD_RANGE_END, NULL, id, last);
 	thread_leave(thread);
 }
 
@@ -382,7 +339,7 @@ int nvtx_push_quietly(const struct nvtx_message *message)
 
 int nvtx_pop_quietly(const struct nvtx_domain *domain)
 {
-	return record_pop(domain);
+	return record_pop(domain, NULL);
 }
 
 int nvtx_push(const struct nvtx_message *message)
@@ -394,10 +351,19 @@ int nvtx_push(const struct nvtx_message *message)
 
 int nvtx_pop(const struct nvtx_domain *domain)
 {
-	int level = record_pop(domain);
+	int level = record_pop(domain, NULL);
 
 	if (nvtx_marks_wanted())
 		nvtx_marks_after_pop(domain);
+	return level;
+}
+
+int nvtx_pop_with(const struct nvtx_message *last)
+{
+	int level = record_pop(last->domain, last);
+
+	if (nvtx_marks_wanted())
+		nvtx_marks_after_pop(last->domain);
 	return level;
 }
 
@@ -414,7 +380,14 @@ uint64_t nvtx_start(const struct nvtx_message *message)
 
 void nvtx_end(uint64_t id)
 {
-	record_end(id);
+	record_end(id, NULL);
+	if (nvtx_marks_wanted())
+		nvtx_marks_after_end(id);
+}
+
+void nvtx_end_with(uint64_t id, const struct nvtx_message *last)
+{
+	record_end(id, last);
 	if (nvtx_marks_wanted())
 		nvtx_marks_after_end(id);
 }

@@ -11,6 +11,7 @@
 #include <nvtx3/nvToolsExt.h>
 #include <nvtx3/nvToolsExtCuda.h>
 #include <nvtx3/nvToolsExtCudaRt.h>
+#include <nvtx3/nvToolsExtPayload.h>
 
 #include "collector/record.h"
 
@@ -30,7 +31,9 @@ struct nvtx_message {
 	const char *text;
 	const wchar_t *wide;                    /* if not NULL, is the text */
 	uint32_t len;                           /* in UTF-8 */
-	const char *args;                       /* of a source (source.h) */
+	/* Of a source (source.h); with RECORD_PAYLOAD an array of as many
+	 * nvtxPayloadData_t as `payload` says, of which args_len are copied. */
+	const char *args;
 	uint32_t args_len;
 	uint32_t category, color;
 	uint64_t payload;
@@ -61,6 +64,10 @@ int nvtx_pop_quietly(const struct nvtx_domain *domain);
 /* Start returns an id of the process, never 0. */
 uint64_t nvtx_start(const struct nvtx_message *message);
 void nvtx_end(uint64_t id);
+
+/* The same with a payload, which comes with the end. */
+int nvtx_pop_with(const struct nvtx_message *last);
+void nvtx_end_with(uint64_t id, const struct nvtx_message *last);
 
 void nvtx_mark(const struct nvtx_message *message);
 

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdbool.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static struct nvtx_domain default_domain = { .recorded = 1 };
 static struct nvtx_domain other_domains = { .recorded = 1, .len = 15,
 					    .name = "(other domains)" };
 
-static void *allocate(size_t size)
+void *nvtx_allocate(size_t size)
 {
 	int saved = errno, cancel = cancel_hold();
 	void *memory = NULL;
@@ -74,7 +73,7 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 		if (string->domain == domain && string->len == len &&
 		    !memcmp(string->text, text, len))
 			return string;
-	string = allocate(sizeof *string + len + 1);
+	string = nvtx_allocate(sizeof *string + len + 1);
 	if (!string)
 		return NULL;
 	string->domain = domain;
@@ -85,6 +84,18 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 	while (!atomic_compare_exchange_weak(chain, &string->next, string))
 		;
 	return string;
+}
+
+bool nvtx_string_is(const struct nvtx_text *string)
+{
+	const struct nvtx_text *known;
+
+	for (size_t i = 0; i < NR_CHAINS; i++)
+		for (known = atomic_load(&strings[i]); known;
+		     known = known->next)
+			if (known == string)
+				return true;
+	return false;
 }
 
 /* True if one of the comma-separated globs fits. */
@@ -119,7 +130,7 @@ struct nvtx_domain *nvtx_domain_create(const char *name, size_t whole_len)
 		loss_add(LOSS_TABLE_FULL, 1);
 		return &other_domains;
 	}
-	domain = allocate(sizeof *domain + len + 1);
+	domain = nvtx_allocate(sizeof *domain + len + 1);
 	if (!domain)
 		return NULL;
 	domain->len = (uint32_t)len;
@@ -158,7 +169,7 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 		atomic_fetch_sub(&domain->nr_categories, 1);
 		return;
 	}
-	category = allocate(sizeof *category + len + 1);
+	category = nvtx_allocate(sizeof *category + len + 1);
 	if (!category)
 		return;
 	category->domain = domain;

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_NVTX_TEXT_H
 #define GPUTRACE_COLLECTOR_NVTX_TEXT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <wchar.h>
 
@@ -29,6 +30,12 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 			const char *text, size_t len);
 /* Which domains are recorded: nvtx.h, nvtx_select_domains(). */
 void nvtx_domain_select(const char *globs);
+
+/* Zeroed memory that stays, of NVTX_TEXT_MAX; NULL is counted. */
+void *nvtx_allocate(size_t size);
+
+/* True if it is a registered string, and not a number that looks like one. */
+bool nvtx_string_is(const struct nvtx_text *string);
 
 /* Bytes of a text that is `len` long which are kept where `max` fit: whole
  * UTF-8 characters.  A cut is counted.  Context: any, signal-safe. */

@@ -70,6 +70,7 @@ struct nvtx_domain {
 	struct nvtx_domain *next;
 	struct nvtx_text *_Atomic categories;  /* newest first: it wins */
 	_Atomic uint32_t nr_categories;
+	_Atomic uint32_t nr_schemas;           /* nvtx_schema.h */
 	/* Of a source (source.h), whose ranges are no annotations: their
 	 * category in the file; NULL: NVTX's. */
 	const char *cat;
@@ -85,6 +86,8 @@ enum {
 	RECORD_HAS_COLOR = 1 << 0,
 	RECORD_CUT = 1 << 1,          /* the text was longer */
 	RECORD_CARRIED = 1 << 2,      /* was open before the window; nvtx.h */
+	RECORD_PAYLOAD = 1 << 3,      /* args_len: of structured payloads */
+	RECORD_PAYLOAD_CUT = 1 << 4,  /* of which not all is there */
 };
 
 /* NVTX's own numbers (nvtxPayloadType_t in nvtx3/nvToolsExt.h). */
@@ -103,8 +106,10 @@ enum payload_type {
  * PUSH/POP: `id` is the nesting level in its domain's stack, 0 the outermost
  * (each NVTX domain has a stack of its own on each thread).
  * START/END: `id` is unique in the process, never 0.
- * A POP, and an END, ends after `id`: it has no name and no attributes.
- * The last args_len bytes of the text are a source's arguments (source.h).
+ * A POP, and an END, ends after `id`: it has no name and no attributes; but
+ * with a payload (its size says so) it has all fields, and nothing in them.
+ * The last args_len bytes of the text are a source's arguments (source.h), or
+ * with RECORD_PAYLOAD what the program passed (struct payload_head).
  */
 struct range_record {
 	struct record head;
@@ -119,6 +124,20 @@ struct range_record {
 	uint16_t args_len;
 	uint8_t reserved[4];
 	char text[];
+};
+
+/*
+ * A structured payload, as the program passed it, of a schema of the range's
+ * domain (nvtx_schema.h): at most PAYLOADS_MAX heads with their bytes behind
+ * them, each filled up to 8, anywhere in the text.
+ */
+#define PAYLOADS_MAX 4
+#define PAYLOAD_BYTES_MAX 256   /* of an event, in all */
+
+struct payload_head {
+	uint64_t schema;        /* 0: no more */
+	uint32_t len;
+	uint32_t reserved;
 };
 
 enum named_kind {

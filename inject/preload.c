@@ -9,6 +9,7 @@
 #include "collector/log.h"
 #include "collector/module.h"
 #include "collector/nvtx.h"
+#include "collector/nvtx_payload.h"
 #include "collector/osrt.h"
 #include "collector/source.h"
 #include "collector/thread.h"
@@ -26,7 +27,8 @@
  *                           file, and notes the environment, stderr and the
  *                           real _exit for later
  *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
- *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2()
+ *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2(),
+ *                           and of its extensions the one with that name
  *   dlopen, late            constructor: late.c; with settings of its own:
  *                           gputrace_attach()
  *
@@ -141,6 +143,17 @@ EXPORT int InitializeInjectionNvtx2(void *get_export_table)
 	if (getauxval(AT_SECURE) || !attach_nvtx())
 		return 0;
 	return nvtx_attach(get_export_table);
+}
+
+/* Each user of an NVTX extension calls it, after the one above. */
+EXPORT int InitializeInjectionNvtxExtension(void *module_info)
+{
+	if (role == SECOND)
+		return call_first("InitializeInjectionNvtxExtension",
+				  module_info);
+	if (getauxval(AT_SECURE) || !attach_nvtx())
+		return 0;
+	return nvtx_payload_attach(module_info);
 }
 
 /* NVTX 1 and 2 ask by this name when they do not find the other. */

@@ -14,7 +14,7 @@ while read -r folder allowed; do
 		status=1; }
 done <<'EOF'
 collector collector/[a-z0-9_]+\.h
-writer writer/[a-z0-9_]+\.h|collector/(record|ring|thread|clock|log|loss|activity|activity_buffer|window|nvtx|own_thread|pause|wait|watch|modules|stack_sampler)\.h
+writer writer/[a-z0-9_]+\.h|collector/(record|ring|thread|clock|log|loss|activity|activity_buffer|window|nvtx|nvtx_schema|nvtx_text|own_thread|pause|wait|watch|modules|stack_sampler)\.h
 inject (inject|collector|writer)/[a-z0-9_]+\.h
 tools tools/[a-z0-9_]+\.h|inject/(settings|protocol)\.h|collector/cupti_places\.h
 EOF

@@ -79,7 +79,7 @@ fi
 has_headers() {
 	[ -f "$1/cuda.h" ] && [ -f "$1/cudaProfiler.h" ] &&
 		[ -f "${2:-$1}/cupti.h" ] &&
-		[ -f "$1/nvtx3/nvToolsExt.h" ] &&
+		[ -f "$1/nvtx3/nvToolsExtPayload.h" ] &&
 		[ -f "${2:-$1}/generated_cuda_runtime_api_meta.h" ]
 }
 

@@ -134,13 +134,28 @@ static void take_push(struct trace *trace, struct cpu_thread *thread,
 		      const struct range_record *record)
 {
 	uint64_t start_ns = start_of(trace, record);
+	struct record_text text;
 
 	if (!start_ns || is_carried(trace, thread, record, start_ns))
 		return;
 	leave_old_window(trace, thread, start_ns);
 	close_deeper(trace, thread, record->domain, record->id, start_ns);
-	(void)range_open(&trace->ranges, thread, record, start_ns,
-			 record->text);
+	text = payload_of_record(record, &trace->scratch);
+	(void)range_open(&trace->ranges, thread, record, start_ns, &text);
+}
+
+/* What the program says at the end of a range. */
+static void take_last(struct trace *trace, const struct range_record *record,
+		      uint32_t index)
+{
+	const struct node *node = &trace->ranges.nodes[index];
+	struct record_text text = payload_of_end(record, node->domain,
+		!node->args_len && node->payload_type == PAYLOAD_NONE,
+		&trace->scratch);
+
+	if (text.args_len)
+		range_add_args(&trace->ranges, index, text.args,
+			       text.args_len);
 }
 
 static void take_pop(struct trace *trace, struct cpu_thread *thread,
@@ -155,6 +170,7 @@ static void take_pop(struct trace *trace, struct cpu_thread *thread,
 		return;                 /* opened before the window */
 	close_deeper(trace, thread, record->domain, record->id + 1,
 		     record->head.t_ns);
+	take_last(trace, record, index);
 	finish_range(trace, index, record->head.t_ns, false);
 }
 
@@ -201,6 +217,7 @@ static void take_start(struct trace *trace, struct cpu_thread *thread,
 		       const struct range_record *record)
 {
 	uint64_t start_ns = start_of(trace, record), end_ns;
+	struct record_text text;
 	uint32_t index;
 
 	if (!start_ns)
@@ -208,8 +225,8 @@ static void take_start(struct trace *trace, struct cpu_thread *thread,
 	if (record->flags & RECORD_CARRIED && is_known(trace, record->id,
 						       start_ns))
 		return;
-	index = range_open(&trace->ranges, thread, record, start_ns,
-			   record->text);
+	text = payload_of_record(record, &trace->scratch);
+	index = range_open(&trace->ranges, thread, record, start_ns, &text);
 	end_ns = range_take_early(&trace->ranges, record->id);
 	/* An earlier one was of a range that did not exist yet: the program
 	 * ends what it likes. */
@@ -221,6 +238,12 @@ static void take_end(struct trace *trace, const struct range_record *record)
 {
 	uint32_t index = range_find_started(&trace->ranges, record->id);
 
+	if (index && !(trace->ranges.nodes[index].flags & NODE_ENDING)) {
+		take_last(trace, record, index);
+	} else if (record->head.size > RECORD_END_SIZE &&
+		   record->flags & RECORD_PAYLOAD) {
+		loss_add(LOSS_PAYLOAD, 1);
+	}
 	if (index)
 		begin_end(trace, index, record->head.t_ns);
 	else            /* its START is in a ring not yet read */
@@ -262,7 +285,7 @@ static void take_range(struct trace *trace, struct cpu_thread *thread,
 		break;
 	case RECORD_MARK:
 		if (windows_hold(trace, record->head.t_ns))
-			encode_mark(trace, thread, record, record->text);
+			encode_mark(trace, thread, record);
 		break;
 	default:
 		break;

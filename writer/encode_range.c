@@ -216,13 +216,15 @@ void encode_open_ranges(struct trace *trace, struct bytes *tail,
 }
 
 void encode_mark(struct trace *trace, struct cpu_thread *thread,
-		 const struct range_record *record, const char *text)
+		 const struct range_record *record)
 {
 	const struct nvtx_text *string = record->string;
 	struct bytes *out = &trace->out;
+	struct record_text text;
 
 	if (!event_times(trace, record->head.t_ns, record->head.t_ns))
 		return;
+	text = payload_of_record(record, &trace->scratch);
 	event_ends(trace, record->head.t_ns);
 	json_next_event(out);
 	json_open(out, '{');
@@ -230,9 +232,9 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	json_member_text(out, "s", "t");
 	json_member_text(out, "cat", "cpu_instant_event");
 	json_key(out, "name");
-	if (string ? string->len : record->head.len)
-		json_string(out, string ? string->text : text,
-			    string ? string->len : record->head.len);
+	if (string ? string->len : text.name_len)
+		json_string(out, string ? string->text : text.name,
+			    string ? string->len : text.name_len);
 	else
 		json_text(out, "(no name)");
 	json_comma(out);
@@ -246,6 +248,8 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	add_color(out, record->flags, record->color);
 	add_payload(out, record->payload_type, record->payload);
 	add_cut(out, record->flags, string);
+	if (text.args_len)
+		json_members(out, text.args, text.args_len);
 	event_end(trace);
 	thread->lane->nr_events++;
 }

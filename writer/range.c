@@ -166,17 +166,44 @@ static void fill(struct node *node, const struct range_record *record,
 		NODE_STARTED : 0;
 }
 
-/* Copies the record's own name, if that is what it is called by. */
+/* Copies the record's own name, if that is what it is called by, and its
+ * arguments. */
 static bool keep_text(struct node *node, const struct range_record *record,
-		      const char *text)
+		      const struct record_text *text)
 {
-	if (record->string)
+	size_t len = record->string ? 0 : text->name_len;
+
+	if (record->string && !text->args_len)
 		return true;
-	node->text = bytes_copy(text, record->head.len);
-	node->args_len = record->args_len <= record->head.len ?
-		record->args_len : 0;
-	node->text_len = record->head.len - node->args_len;
-	return node->text;
+	node->text = malloc(len + text->args_len + 1);
+	if (!node->text)
+		return false;
+	if (len)
+		memcpy(node->text, text->name, len);
+	if (text->args_len)
+		memcpy(node->text + len, text->args, text->args_len);
+	node->text[len + text->args_len] = 0;
+	node->text_len = (uint32_t)len;
+	node->args_len = (uint32_t)text->args_len;
+	return true;
+}
+
+void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
+		    size_t len)
+{
+	struct node *node = &ranges->nodes[index];
+	size_t used = (size_t)node->text_len + node->args_len;
+	char *text = realloc(node->text, used + len + 1);
+
+	if (!text) {
+		loss_add(LOSS_TABLE_FULL, 1);
+		return;
+	}
+	node->text = text;
+	if (node->args_len)
+		text[used++] = ',';
+	memcpy(text + used, args, len);
+	node->args_len = (uint32_t)(used + len) - node->text_len;
 }
 
 static void link_parent(struct ranges *ranges, uint32_t index,
@@ -206,7 +233,7 @@ static uint64_t stands_over(const struct cpu_thread *thread, uint64_t t_ns)
 
 uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 		    const struct range_record *record, uint64_t start_ns,
-		    const char *text)
+		    const struct record_text *text)
 {
 	struct range_log *log = log_of(thread);
 	uint32_t index = 0;

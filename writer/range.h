@@ -7,6 +7,7 @@
 
 #include "collector/record.h"
 #include "writer/cpu_thread.h"
+#include "writer/payload.h"
 
 /*
  * NVTX ranges: which were open on a thread at a time in the past (a call's
@@ -77,7 +78,7 @@ struct node {
 	const struct nvtx_text *string; /* its name, or */
 	char *text;                     /* its own copy */
 	uint32_t text_len;
-	uint32_t args_len;              /* of a source: behind the name */
+	uint32_t args_len;              /* members, behind the name */
 	uint32_t external_id;           /* of an operator; 0: none */
 	uint32_t parent;                /* index; 0: none */
 	uint32_t turn;                  /* grows when the place is used again */
@@ -113,7 +114,11 @@ void ranges_fini(struct ranges *ranges);
 /* Opens a range at start_ns.  0 without memory (counted). */
 uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 		    const struct range_record *record, uint64_t start_ns,
-		    const char *text);
+		    const struct record_text *text);
+
+/* Further members of its args; without memory they are counted as lost. */
+void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
+		    size_t len);
 
 /* The operator (nvtx_domain.is_operator) around that range, or itself, that was
  * open at t_ns: its external id, 0: none. */

@@ -253,7 +253,7 @@ void encode_range(struct trace *trace, const struct node *node);
 void encode_open_ranges(struct trace *trace, struct bytes *tail,
 			uint64_t now_ns);
 void encode_mark(struct trace *trace, struct cpu_thread *thread,
-		 const struct range_record *record, const char *text);
+		 const struct range_record *record);
 /* The projections of ranges that have settled. */
 void encode_projections(struct trace *trace, bool everything);
 

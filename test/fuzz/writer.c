@@ -166,6 +166,11 @@ static void add_range(uint32_t kind)
 	record->id = take(&fuzz.in, 1) % 8;
 	record->domain = has & 2 ? fuzz.domain : NULL;
 	record->flags = (uint8_t)(has >> 2) & 7;
+	/* The text's end as a payload, of which the heads are what they are. */
+	if (has & 1 && record->id >= 4) {
+		record->flags |= RECORD_PAYLOAD;
+		record->args_len = (uint16_t)take(&fuzz.in, 1);
+	}
 	if (has & 32) {
 		record->payload_type = (uint8_t)take(&fuzz.in, 1) % 8;
 		record->payload = take(&fuzz.in, 8);
@@ -240,6 +245,7 @@ static void call_nvtx(void)
 	nvtxEventAttributes_t attributes = { .version = NVTX_VERSION,
 		.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE };
 	struct nvtx_message message = { .domain = fuzz.domain };
+	nvtxPayloadData_t payload;
 	unsigned int what = (unsigned int)take(&fuzz.in, 1);
 	wchar_t text[64] = L"";
 	int i;
@@ -248,6 +254,14 @@ static void call_nvtx(void)
 	attributes.colorType = what & 8;
 	attributes.payloadType = (int32_t)take(&fuzz.in, 1) % 8;
 	attributes.payload.ullValue = take(&fuzz.in, 8);
+	if (attributes.payloadType == 7) {
+		payload.schemaId = attributes.payload.ullValue & 127;
+		payload.payload = next_text();
+		payload.size = strlen(payload.payload);
+		attributes.payloadType = NVTX_PAYLOAD_TYPE_EXT;
+		attributes.payload.ullValue = (uintptr_t)&payload;
+		attributes.reserved0 = 1;
+	}
 	attributes.messageType = what & 16 ? NVTX_MESSAGE_TYPE_ASCII :
 		NVTX_MESSAGE_TYPE_UNICODE;
 	for (i = 0; i < 63 && !(what & 16) && fuzz.in.at < fuzz.in.end; i++)
