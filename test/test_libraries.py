@@ -491,3 +491,99 @@ def test_report_of_work_without_a_shape(gputrace, tmp_path):
     assert done.status == 0, done.err
     assert {r["shape"]: r["count"] for r in json.loads(done.out)[
         "library_calls"]} == {"x [1]": 3, "": 3}
+
+
+def nccl_range(at, name, args, dur=8, comm="18364758544493064720", tid=1):
+    """What NCCL says to NVTX, in the slice that host/payloads has."""
+    return {"ph": "X", "cat": "user_annotation", "name": name, "pid": 1,
+            "tid": tid, "ts": at, "dur": dur,
+            "args": dict(args, domain="NCCL",
+                         **{"NCCL communicator ID": comm})}
+
+
+def nccl_table(gputrace, tmp_path, events):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps({"traceEvents": events}))
+    done = gputrace("report", "-t", "nccl", "-f", "json", path)
+    assert done.status == 0, done.err
+    return {(r["name"], r["shape"]): r for r in json.loads(done.out)["nccl"]}
+
+
+SIZE, OP = "Message size [bytes]", "Reduction operation"
+
+
+def collective(at, name, args, **more):
+    """NCCL's range around a launch whose kernel takes 2 us."""
+    launch = launching(at, "cublas", "", {}, 2)[1:]
+    return [nccl_range(at, name, args, **more)] + launch
+
+
+def test_collectives_by_nccls_own_ranges(gputrace, tmp_path):
+    """Where the calls did not pass by us: sizes are NCCL's, of allgather and
+    reduce_scatter each rank's part; busbw by the formulas of nccl-tests."""
+    events = [nccl_range(10, "ncclCommInitRank", {"No. of ranks": 4})]
+    events += collective(20, "ncclAllReduce", {SIZE: 8000, OP: "Sum"})
+    events += collective(40, "ncclAllReduce", {SIZE: 4000, OP: "Sum"})
+    events += collective(60, "ncclAllGather", {SIZE: 1000})
+    events += collective(80, "ncclReduceScatter", {SIZE: 500, OP: "Max"})
+    events += collective(100, "ncclBroadcast", {SIZE: 300, "Root": 1})
+    events += collective(120, "ncclAllReduce", {SIZE: 600, OP: "Sum"}, comm=7)
+    events += collective(140, "ncclNew", {SIZE: 600})
+    rows = nccl_table(gputrace, tmp_path, events)
+    got = {key: (r["count"], r["total_ns"], r["bytes"], r["algbw"],
+                 r["busbw"]) for key, r in rows.items()}
+    assert got == {
+        ("allreduce", "Sum, ranks: 4"): (2, 4000, 12000, 3, 4.5),
+        ("allgather", "ranks: 4"): (1, 2000, 4000, 2, 1.5),
+        ("reduce_scatter", "Max, ranks: 4"): (1, 2000, 2000, 1, 0.75),
+        ("broadcast", "ranks: 4"): (1, 2000, 300, 0.15, 0.15),
+        ("allreduce", "Sum, ranks: ?"): (1, 2000, 600, 0.3, 0),
+        ("ncclNew", "ranks: 4"): (1, 2000, 600, 0.3, 0)}
+
+
+def test_a_call_and_nccls_own_range_are_one(gputrace, tmp_path):
+    """The call's slice is around the range, alone and in a group."""
+    said = {"Collective name": "allreduce", "bytes": 8000, "Group size": 4,
+            "dtype": "Float", "op": "sum"}
+
+    def call(at, name, args, dur=10):
+        return {"ph": "X", "cat": "nccl", "name": name, "pid": 1, "tid": 1,
+                "ts": at, "dur": dur, "args": args}
+
+    events = [call(19, "ncclAllReduce", said)]
+    events += collective(20, "ncclAllReduce", {SIZE: 8000, OP: "Sum"})
+    for at in (40, 60):
+        events += [call(at, "ncclGroupStart", {}, 2),
+                   nccl_range(at + .5, "ncclGroupStart", {}, 1),
+                   call(at + 3, "ncclAllReduce", said, 2),
+                   nccl_range(at + 3.5, "ncclAllReduce",
+                              {SIZE: 8000, OP: "Sum"}, 1),
+                   call(at + 6, "ncclGroupEnd", {}, 11)]
+        events += collective(at + 7, "ncclGroupEnd", {})
+    rows = nccl_table(gputrace, tmp_path, events)
+    assert {key: (r["count"], r["kernel_count"]) for key, r in rows.items()
+            } == {("allreduce", "Float sum, ranks: 4"): (3, 3)}
+
+
+def test_a_group_by_nccls_own_ranges(gputrace, tmp_path):
+    events = [nccl_range(10, "ncclCommInitAll", {"No. of devices": 2})]
+    events += [nccl_range(20, "ncclGroupStart", {}, 1),
+               nccl_range(22, "ncclAllReduce", {SIZE: 10, OP: "Sum"}, 1),
+               nccl_range(24, "ncclAllReduce", {SIZE: 20, OP: "Sum"}, 1)]
+    events += collective(26, "ncclGroupEnd", {})
+    rows = nccl_table(gputrace, tmp_path, events)
+    assert {key: (r["count"], r["bytes"]) for key, r in rows.items()} == {
+        ("allreduce", "Sum, ranks: 2"): (2, 30)}
+
+
+@pytest.mark.parametrize("args", [
+    {SIZE: -1}, {SIZE: "4"}, {SIZE: 1e99}, {SIZE: 2 ** 63 - 1, OP: [1]},
+    {SIZE: 1, OP: "x" * 5000, "No. of ranks": 2 ** 40},
+    {SIZE: 1, OP: "\ud83d\ude00\u0000%s\"" * 20, "No. of ranks": 0},
+    {"domain": [], SIZE: 1}])
+def test_odd_ranges_of_nccl(gputrace, tmp_path, args):
+    events = collective(20, "ncclAllReduce", args)
+    events[0]["args"].update(args)
+    for row in nccl_table(gputrace, tmp_path, events).values():
+        assert row["busbw"] == 0 and row["bytes"] > 0
+        assert len(row["shape"]) < 96

@@ -305,6 +305,14 @@ static void add_range(struct report *r, const struct trace_event *ev,
 	};
 }
 
+static void add_annotation(struct report *r, const struct trace_event *ev,
+			   uint32_t name, int64_t start, int64_t end)
+{
+	add_range(r, ev, name, start, end);
+	if (report_nccl_is(ev))
+		report_library_add(r, ev, name, start, end);
+}
+
 static void add_gpu_range(struct report *r, const struct trace_event *ev,
 			  uint32_t name, int64_t start, int64_t end)
 {
@@ -371,7 +379,7 @@ static void add_slice(struct report *r, const struct trace_event *ev)
 	else if (trace_is_api(ev->cat))
 		add_call(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_ANNOTATION)
-		add_range(r, ev, event_name(r, ev), start, end);
+		add_annotation(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_GPU_ANNOTATION)
 		add_gpu_range(r, ev, event_name(r, ev), start, end);
 	else if (ev->cat == CAT_SAMPLE)

@@ -86,22 +86,6 @@ static bool read_work(struct report *r, const struct json_value *args,
 	return true;
 }
 
-/* The bytes that pass the bus, where each rank's link is the bound: the
- * factors of nccl-tests (PERFORMANCE.md). */
-static double bus_bytes(const struct json_value *collective, int64_t ranks,
-			double bytes)
-{
-	static const char *const once[] = { "broadcast", "reduce", "send",
-		"recv" };
-
-	for (size_t i = 0; i < sizeof(once) / sizeof(*once); i++)
-		if (jsonval_is(collective, once[i]))
-			return bytes;
-	if (jsonval_is(collective, "allreduce"))
-		bytes *= 2;
-	return bytes * (ranks - 1) / ranks;
-}
-
 static bool read_collective(struct report *r, const struct json_value *args,
 			    struct library_slice *s)
 {
@@ -119,8 +103,10 @@ static bool read_collective(struct report *r, const struct json_value *args,
 		return false;
 	s->kind = LIBRARY_COLLECTIVE;
 	s->amount = bytes;
-	s->bus = bus_bytes(&value[NAME], ranks, bytes);
 	s->name = intern_value(&r->names, &value[NAME]);
+	if (s->name != INTERN_NONE)
+		s->bus = report_nccl_bus(intern_get(&r->names, s->name),
+					 ranks, bytes);
 	to = put_value(to, "", &value[DTYPE]);
 	to = put_value(to, " ", &value[OP]);
 	to = put_value(to, ", ranks: ", &value[RANKS]);
@@ -143,6 +129,8 @@ static bool read_slice(struct report *r, const struct trace_event *ev,
 	}
 	if (args->type != JSON_OBJECT)
 		return false;
+	if (ev->cat == CAT_ANNOTATION)
+		return report_nccl_read(r, ev, s);
 	return ev->cat == CAT_NCCL ? read_collective(r, args, s) :
 		read_work(r, args, s);
 }
@@ -152,7 +140,8 @@ void report_library_add(struct report *r, const struct trace_event *ev,
 {
 	struct report_library *l = &r->library;
 	struct library_slice s = { .start = start, .end = end, .name = name,
-				   .shape = INTERN_NONE };
+				   .shape = INTERN_NONE,
+				   .comm = INTERN_NONE };
 
 	if (!read_slice(r, ev, &s))
 		return;
@@ -225,8 +214,10 @@ static void walk_slice(struct report *r, struct walk *w,
 
 	if (s->lane != w->lane)
 		*w = (struct walk){ .lane = s->lane, .covered = INT64_MIN };
+	/* Also of a call's slice, and NCCL's own range in it, the outer. */
 	if (s->start < w->covered)
 		return;
+	w->covered = s->end;
 	if (s->kind == LIBRARY_GROUP_START) {
 		if (!w->depth++ && add_unit(r, s))
 			w->group = r->library.nr_units;
@@ -238,7 +229,6 @@ static void walk_slice(struct report *r, struct walk *w,
 		w->depth -= w->depth > 0;
 		return;
 	}
-	w->covered = s->end;
 	u = w->depth && w->group && s->kind == LIBRARY_COLLECTIVE ?
 		&r->library.unit[w->group - 1] : add_unit(r, s);
 	if (u)
@@ -329,6 +319,7 @@ static void find_kernels(struct report *r)
 
 void report_library(struct report *r)
 {
+	report_nccl_finish(r);
 	make_units(r);
 	if (r->library.nr_units && !r->no_memory)
 		find_kernels(r);
@@ -338,4 +329,5 @@ void report_library_fini(struct report_library *library)
 {
 	big_free(library->slice);
 	big_free(library->unit);
+	pairs_fini(&library->ranks);
 }

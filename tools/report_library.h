@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "tools/trace.h"
+#include "tools/vec.h"
 
 /*
  * Part of report.h: calls of libraries, and how fast the GPU did what they
@@ -28,6 +29,7 @@ struct library_slice {
 	double amount;          /* FLOP; bytes */
 	double bus;             /* bytes on the bus, by nccl-tests' factor */
 	uint32_t lane, name, shape;
+	uint32_t comm;          /* of NCCL's own range; INTERN_NONE: a call */
 	uint8_t kind;
 };
 
@@ -44,14 +46,24 @@ struct report_library {
 	struct library_slice *slice;
 	struct library_unit *unit;
 	size_t nr_slices, cap_slices, nr_units, cap_units;
+	struct pairs ranks;     /* of communicators, as NCCL tells NVTX */
 };
 
 struct report;
-/* Keeps a slice of cat cublas, cudnn or nccl. */
+/* Keeps a slice of cat cublas, cudnn or nccl, and a range of NCCL's own. */
 void report_library_add(struct report *r, const struct trace_event *ev,
 			uint32_t name, int64_t start, int64_t end);
 /* After selection. */
 void report_library(struct report *r);
 void report_library_fini(struct report_library *library);
+
+/* report_nccl.c: NCCL's own NVTX ranges.  Whether it is one; what it says, if
+ * that is a collective; when all are read. */
+bool report_nccl_is(const struct trace_event *ev);
+bool report_nccl_read(struct report *r, const struct trace_event *ev,
+		      struct library_slice *s);
+void report_nccl_finish(struct report *r);
+/* Bytes on the bus, 0: not known without the number of ranks. */
+double report_nccl_bus(const char *name, int64_t ranks, double bytes);
 
 #endif

@@ -334,7 +334,8 @@ group_sources()
 	done
 }
 
-# Library calls with their shapes: TFLOP/s against CUDA events.
+# Library calls with their shapes: TFLOP/s against CUDA events; what NCCL says
+# to NVTX.
 group_libraries()
 {
 	mkdir -p "$WORK/libraries"
@@ -345,6 +346,10 @@ group_libraries()
 		$HERE/torch_libraries.py --trace "$WORK/libraries/t.1.json" \
 		"$O/gputrace"
 	judge libraries
+	mkdir -p "$WORK/nccl_payload"
+	piece nccl_payload 60 "$PYTHON" $HERE/nccl_payload.py "$LIBRARY" \
+		"$WORK/nccl_payload/t.json"
+	judge nccl_payload
 }
 
 # A planted .item(), found by diagnose, with the line and the operator.
