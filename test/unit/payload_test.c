@@ -6,6 +6,7 @@
  */
 #include "collector/nvtx_payload.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -421,6 +422,41 @@ static void test_ids(void)
 	CHECK(schema_find(other, add(&a_byte, 1)));
 }
 
+/* Several threads register the same and different ones while others look. */
+static void *register_many(void *argument)
+{
+	static const entry byte = { .type = TYPE(UINT8), .name = "b" };
+	struct nvtx_domain *domain = argument;
+	nvtxPayloadSchemaAttr_t a = attributes(&byte, 1);
+	long nr_wrong = 0;
+	uint64_t id;
+
+	for (unsigned int i = 0; i < 100; i++) {
+		a.fieldMask ^= NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_SCHEMA_ID;
+		a.schemaId = STATIC_ID(i % 8);
+		id = schema_register(domain, &a);
+		nr_wrong += !id || !schema_find(domain, id) ||
+			schema_find(domain, id)->fields[0].name[0] != 'b';
+	}
+	return (void *)nr_wrong;
+}
+
+static void test_threads(void)
+{
+	struct nvtx_domain *domain = nvtx_domain_create("threads", 7);
+	pthread_t threads[4];
+	void *nr_wrong;
+	size_t i;
+
+	for (i = 0; i < LENGTH(threads); i++)
+		CHECK_EQ(pthread_create(&threads[i], NULL, register_many,
+					domain), 0);
+	for (i = 0; i < LENGTH(threads); i++) {
+		pthread_join(threads[i], &nr_wrong);
+		CHECK(!nr_wrong);
+	}
+}
+
 /* ---- The table ---- */
 
 static void test_attach(void)
@@ -468,6 +504,7 @@ int main(void)
 	test_bound_of_members();
 	test_bounds_of_schemas();
 	test_ids();
+	test_threads();
 	test_attach();
 	bytes_fini(&scratch);
 	return check_result();
