@@ -173,7 +173,8 @@ $(LIBSIM)/libcudnn.so.% $(LIBSIM)/libnccl.so.%: $(LIBRARY_C)
 	$(call say,LINK,$@)
 	$(LIBRARY_SIM)
 $(LIBSIM)/libcudnn.so.9: test/sim/library_cudnn.c
-$(LIBSIM)/libnccl.so.2: test/sim/library_nccl.c
+$(LIBSIM)/libnccl.so.2: test/sim/library_nccl.c test/sim/library_nccl_tell.c \
+		test/sim/library_nccl.h
 
 # Two std::strings; the version stands beside the folder, as in the real one.
 $(TORCH_SIM): test/sim/torch_sim.c test/sim/torch_sim.h

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "collector/log.h"
+#include "collector/nccl_event.h"
 #include "collector/record.h"
 
 /* ---- The sources ---- */
@@ -32,7 +33,13 @@ static int arm(enum library library, const char *function, const char *file)
 	const char *const files[] = { file, NULL };
 	struct real_symbol symbol = { .name = function, .libraries = files };
 
-	if (!real_symbol_is_behind(&symbol)) {
+	bool is_behind = real_symbol_is_behind(&symbol);
+
+	if (!is_behind && library == LIBRARY_NCCL && nccl_event_is_expected()) {
+		log_line(LOG_WARN, "nccl: LD_PRELOAD did not bring the "
+			 "library; its calls are seen only where NCCL, 2.23 or "
+			 "later, makes a communicator from now on");
+	} else if (!is_behind) {
 		log_line(LOG_WARN, "%s: its calls are seen only where "
 			 "LD_PRELOAD brought the library; this process has no "
 			 "slices of them", domains[library]->cat);
@@ -48,12 +55,17 @@ bool library_is_armed(enum library library)
 		1u << library;
 }
 
+static void nothing(void)
+{
+}
+
 static void forget(void)
 {
 	atomic_store(&library_call_open, 0);
+	nccl_event_close();
 }
 
-#define SOURCE(library, bit, function, file)				\
+#define SOURCE(library, bit, function, file, also_open, also_close)	\
 	static int arm_##library(const struct source_options *options)	\
 	{								\
 		(void)options;						\
@@ -62,9 +74,11 @@ static void forget(void)
 	static void open_##library(void)				\
 	{								\
 		atomic_fetch_or(&library_call_open, 1u << (bit));	\
+		also_open();						\
 	}								\
 	static void close_##library(void)				\
 	{								\
+		also_close();						\
 		atomic_fetch_and(&library_call_open, ~(1u << (bit)));	\
 	}								\
 	const struct source library_call_##library = {			\
@@ -72,10 +86,12 @@ static void forget(void)
 		.open = open_##library, .close = close_##library,	\
 		.forget = forget,					\
 	}
-SOURCE(cublas, LIBRARY_CUBLAS, "cublasGemmEx", "libcublas.so");
+SOURCE(cublas, LIBRARY_CUBLAS, "cublasGemmEx", "libcublas.so", nothing,
+       nothing);
 SOURCE(cudnn, LIBRARY_CUDNN, "cudnnBackendExecute",
-       "libcudnn.so");
-SOURCE(nccl, LIBRARY_NCCL, "ncclAllReduce", "libnccl.so");
+       "libcudnn.so", nothing, nothing);
+SOURCE(nccl, LIBRARY_NCCL, "ncclAllReduce", "libnccl.so",
+       nccl_event_open, nccl_event_close);
 
 /* ---- The arguments ---- */
 

@@ -2,6 +2,7 @@
 #include "collector/nccl_call.h"
 
 #include <stdatomic.h>
+#include <string.h>
 
 const char *const nccl_libraries[] = { "libnccl.so.2", NULL };
 
@@ -95,17 +96,25 @@ static uint64_t place_of(void *comm, const void *caller)
 
 /* ---- What a call says ---- */
 
-/* ncclDataType_t, by PyTorch's names as in Kineto's traces. */
+/* ncclDataType_t, by PyTorch's names as in Kineto's traces, and by the names
+ * that NCCL gives to its plug-ins. */
 static const struct {
 	struct call_word name;
 	uint32_t bytes;
+	const char *said;
 } types[] = {
-	{ CALL_WORD("Char"), 1 }, { CALL_WORD("Byte"), 1 },
-	{ CALL_WORD("Int"), 4 }, { CALL_WORD("UInt32"), 4 },
-	{ CALL_WORD("Long"), 8 }, { CALL_WORD("UInt64"), 8 },
-	{ CALL_WORD("Half"), 2 }, { CALL_WORD("Float"), 4 },
-	{ CALL_WORD("Double"), 8 }, { CALL_WORD("BFloat16"), 2 },
-	{ CALL_WORD("Float8_e4m3fn"), 1 }, { CALL_WORD("Float8_e5m2"), 1 },
+	{ CALL_WORD("Char"), 1, "ncclInt8" },
+	{ CALL_WORD("Byte"), 1, "ncclUint8" },
+	{ CALL_WORD("Int"), 4, "ncclInt32" },
+	{ CALL_WORD("UInt32"), 4, "ncclUint32" },
+	{ CALL_WORD("Long"), 8, "ncclInt64" },
+	{ CALL_WORD("UInt64"), 8, "ncclUint64" },
+	{ CALL_WORD("Half"), 2, "ncclFloat16" },
+	{ CALL_WORD("Float"), 4, "ncclFloat32" },
+	{ CALL_WORD("Double"), 8, "ncclFloat64" },
+	{ CALL_WORD("BFloat16"), 2, "ncclBfloat16" },
+	{ CALL_WORD("Float8_e4m3fn"), 1, "ncclFloat8e4m3" },
+	{ CALL_WORD("Float8_e5m2"), 1, "ncclFloat8e5m2" },
 };
 enum { NR_TYPES = sizeof types / sizeof *types };
 
@@ -122,8 +131,10 @@ enum elements { NONE, ONE, ALL };
 static const struct {
 	struct call_word name;
 	enum elements in, out;
+	const char *said;
 } collectives[] = {
-#define X(id, name, in, out) [NCCL_##id] = { CALL_WORD(name), in, out },
+#define X(id, name, said, in, out) \
+	[NCCL_##id] = { CALL_WORD(name), in, out, said },
 	NCCL_COLLECTIVES(X)
 #undef X
 };
@@ -209,4 +220,73 @@ int nccl_begin_comm(const struct real_symbol *symbol, const void *comm,
 	args.len = 0;
 	add_comm(&args, comm, (uint32_t)(place >> 32), (uint32_t)place);
 	return library_call_begin(LIBRARY_NCCL, symbol, &args);
+}
+
+/* ---- What NCCL says ---- */
+
+const char *nccl_type_said(uint32_t type)
+{
+	return type < NR_TYPES ? types[type].said : NULL;
+}
+
+static int type_of(const char *said)
+{
+	int i = 0;
+
+	while (said && i < NR_TYPES && strcmp(types[i].said, said))
+		i++;
+	return said ? i : NR_TYPES;
+}
+
+static enum nccl_collective collective_of(const struct nccl_task *task)
+{
+	int i;
+
+	for (i = 0; i < NCCL_NR_COLLECTIVES; i++)
+		if (strlen(collectives[i].said) == task->func_len &&
+		    !memcmp(collectives[i].said, task->func, task->func_len))
+			break;
+	return (enum nccl_collective)i;
+}
+
+/* NCCL says 0 of the others. */
+static bool has_root(enum nccl_collective collective)
+{
+	static const uint32_t rooted = 1u << NCCL_BROADCAST |
+		1u << NCCL_REDUCE | 1u << NCCL_GATHER | 1u << NCCL_SCATTER |
+		1u << NCCL_SEND | 1u << NCCL_RECV;
+
+	return rooted >> collective & 1;
+}
+
+static void add_name(struct call_args *args, const struct nccl_task *task)
+{
+	struct call_word name = { .text = "\"", .len = 2 };
+
+	if (task->func_len > sizeof name.text - 2)
+		return;
+	memcpy(name.text + 1, task->func, task->func_len);
+	name.text[task->func_len + 1] = '"';
+	name.len = (uint8_t)(task->func_len + 2);
+	call_args_word(args, CALL_KEY("Collective name"), &name);
+}
+
+void nccl_args_of_task(struct call_args *args, const struct nccl_task *task)
+{
+	enum nccl_collective collective = collective_of(task);
+	int type = type_of(task->type);
+	bool is_known = collective < NCCL_NR_COLLECTIVES;
+
+	if (is_known)
+		call_args_word(args, CALL_KEY("Collective name"),
+			       &collectives[collective].name);
+	else
+		add_name(args, task);
+	if (type < NR_TYPES)
+		call_args_word(args, CALL_KEY("dtype"), &types[type].name);
+	if (is_known)
+		add_sizes(args, collective, task->count, type, task->ranks);
+	if (has_root(collective))
+		add_root(args, collective, task->root);
+	add_comm(args, NULL, task->ranks, task->rank);
 }

@@ -18,21 +18,21 @@
  * Numbers are NCCL's own (2.28, nccl.h).
  */
 #define NCCL_COLLECTIVES(X) \
-	/* its name, and whose elements: `count` (ONE), `count` for each rank \
-	 * (ALL), or there is no such buffer (NONE) */ \
-	X(ALL_REDUCE, "allreduce", ONE, ONE) \
-	X(ALL_GATHER, "allgather", ONE, ALL) \
-	X(REDUCE_SCATTER, "reduce_scatter", ALL, ONE) \
-	X(BROADCAST, "broadcast", ONE, ONE) \
-	X(REDUCE, "reduce", ONE, ONE) \
-	X(ALL_TO_ALL, "all_to_all", ALL, ALL) \
-	X(GATHER, "gather", ONE, ALL) \
-	X(SCATTER, "scatter", ALL, ONE) \
-	X(SEND, "send", ONE, NONE) \
-	X(RECV, "recv", NONE, ONE)
+	/* its name, NCCL's own, and whose elements: `count` (ONE), `count` \
+	 * for each rank (ALL), or there is no such buffer (NONE) */ \
+	X(ALL_REDUCE, "allreduce", "AllReduce", ONE, ONE) \
+	X(ALL_GATHER, "allgather", "AllGather", ONE, ALL) \
+	X(REDUCE_SCATTER, "reduce_scatter", "ReduceScatter", ALL, ONE) \
+	X(BROADCAST, "broadcast", "Broadcast", ONE, ONE) \
+	X(REDUCE, "reduce", "Reduce", ONE, ONE) \
+	X(ALL_TO_ALL, "all_to_all", "AlltoAll", ALL, ALL) \
+	X(GATHER, "gather", "Gather", ONE, ALL) \
+	X(SCATTER, "scatter", "Scatter", ALL, ONE) \
+	X(SEND, "send", "Send", ONE, NONE) \
+	X(RECV, "recv", "Recv", NONE, ONE)
 
 enum nccl_collective {
-#define X(id, name, in, out) NCCL_##id,
+#define X(id, name, said, in, out) NCCL_##id,
 	NCCL_COLLECTIVES(X)
 #undef X
 	NCCL_NR_COLLECTIVES
@@ -51,6 +51,20 @@ int nccl_begin(const struct real_symbol *symbol, const void *caller,
  * known). */
 int nccl_begin_comm(const struct real_symbol *symbol, const void *comm,
 		    int ranks, int rank);
+
+/* What NCCL says of a task, in its own words ("AllReduce", "ncclFloat32"); of a
+ * function that it has and we do not know, the name alone.  ranks: 0, not
+ * known.  Context: any thread, signal-safe. */
+struct nccl_task {
+	const char *func, *type;
+	uint64_t count;
+	uint32_t func_len, ranks, rank;
+	int root;
+};
+void nccl_args_of_task(struct call_args *args, const struct nccl_task *task);
+
+/* "ncclFloat32" of a number, or NULL. */
+const char *nccl_type_said(uint32_t type);
 
 /* A communicator has come into being, as that rank of `ranks`; is no more, or
  * a new one whose ranks are not known.  Context: any thread. */

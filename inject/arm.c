@@ -95,7 +95,6 @@ void arm(const char *variable)
 	if (entry)
 		snprintf(entry, size, "%s=%s", variable, own_path);
 	if (!entry || !set(variable, entry))
-		log_line(LOG_WARN, "no memory for %s, by which %s finds us",
-			 variable, strcmp(variable, ARM_CUDA) ? "NVTX" :
-			 "CUDA");
+		log_line(LOG_WARN, "no memory for %s, by which %.4s finds us",
+			 variable, variable);
 }

@@ -24,6 +24,7 @@
 #include "inject/ending.h"
 #include "inject/environment.h"
 #include "inject/marks.h"
+#include "inject/nccl_plugin.h"
 #include "inject/other_tool.h"
 #include "inject/schedule.h"
 #include "inject/signals.h"
@@ -156,6 +157,8 @@ static int start_tracing(void)
 			 "be started");
 		return error;
 	}
+	if (configuration.wants_nccl_plugin)
+		nccl_plugin_arm();
 	sources_prepare(&configuration.source);
 	capture_init(&(struct capture_options){
 		.start = configuration.in_force[SETTING_START].value,

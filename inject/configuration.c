@@ -249,6 +249,8 @@ void configuration_read(struct configuration *out)
 	out->sources = number_of(SETTING_TRACE);
 	out->wants_cuda = out->sources & SOURCE_CUDA;
 	out->wants_nvtx = out->sources & SOURCE_NVTX;
+	out->wants_nccl_plugin = (out->sources & SOURCE_NCCL) &&
+		number_of(SETTING_NCCL_PLUGIN) == CONTROL_ON;
 	out->cupti.graph_level = number_of(SETTING_GRAPH) == GRAPH_GRAPH;
 	read_windows(out);
 	snprintf(out->buffer, sizeof out->buffer, "%lluM",

@@ -25,6 +25,7 @@ struct configuration {
 	struct source_options source;
 	uint64_t sources;               /* SOURCE_ bits of GPUTRACE_TRACE */
 	bool wants_cuda, wants_nvtx, start_now;
+	bool wants_nccl_plugin;
 	uint64_t start;                 /* START_NOW, ... */
 	uint64_t delay_ns, duration_ns; /* 0: none */
 	const char *start_mark;         /* "nvtx:NAME@DOMAIN" or NULL, ... */

@@ -86,22 +86,45 @@ static bool read_work(struct report *r, const struct json_value *args,
 	return true;
 }
 
+enum { NAME, RANKS, BYTES, DTYPE, OP, PLAN, ALGORITHM, PROTOCOL, CHANNELS,
+	NR_COLLECTIVE_ARGS };
+static const char *const collective_keys[NR_COLLECTIVE_ARGS] = {
+	"Collective name", "Group size", "bytes", "dtype", "op", "plan",
+	"algorithm", "protocol", "channels" };
+
+/* "RING LL", as NCCL says it. */
+static void read_choice(struct report *r, const struct json_value *value,
+			struct library_slice *s)
+{
+	int64_t channels = number(&value[CHANNELS]);
+	char text[128], *to = text;
+
+	s->plan = number(&value[PLAN]);
+	s->channels = channels <= UINT16_MAX ? channels : 0;
+	if (s->plan)
+		s->kind = LIBRARY_TASK;
+	if (value[ALGORITHM].type != JSON_STRING)
+		return;
+	to = put_value(to, "", &value[ALGORITHM]);
+	to = put_value(to, " ", &value[PROTOCOL]);
+	s->algorithm = intern_text(&r->names, text, to - text);
+}
+
 static bool read_collective(struct report *r, const struct json_value *args,
 			    struct library_slice *s)
 {
-	enum { NAME, RANKS, BYTES, DTYPE, OP, NR };
-	static const char *const keys[NR] = { "Collective name", "Group size",
-		"bytes", "dtype", "op" };
-	struct json_value value[NR];
+	struct json_value value[NR_COLLECTIVE_ARGS];
 	int64_t ranks, bytes;
 	char text[256], *to = text;
 
-	jsonval_members(args, keys, NR, value);
+	jsonval_members(args, collective_keys, NR_COLLECTIVE_ARGS, value);
 	ranks = number(&value[RANKS]);
 	bytes = number(&value[BYTES]);
-	if (value[NAME].type != JSON_STRING || !ranks || !bytes)
-		return false;
 	s->kind = LIBRARY_COLLECTIVE;
+	read_choice(r, value, s);
+	if (value[NAME].type != JSON_STRING ||
+	    (s->kind != LIBRARY_TASK && (!ranks || !bytes)))
+		return false;
 	s->amount = bytes;
 	s->name = intern_value(&r->names, &value[NAME]);
 	if (s->name != INTERN_NONE)
@@ -141,7 +164,8 @@ void report_library_add(struct report *r, const struct trace_event *ev,
 	struct report_library *l = &r->library;
 	struct library_slice s = { .start = start, .end = end, .name = name,
 				   .shape = INTERN_NONE,
-				   .comm = INTERN_NONE };
+				   .comm = INTERN_NONE,
+				   .algorithm = INTERN_NONE };
 
 	if (!read_slice(r, ev, &s))
 		return;
@@ -201,11 +225,61 @@ static void add_to_unit(struct report *r, struct library_unit *u,
 		u->end = s->end;
 }
 
+/* What NCCL says of its own choice: of several that differ, that. */
+static void tell_unit(struct report *r, struct library_unit *u,
+		      const struct library_slice *s)
+{
+	if (s->channels > u->channels)
+		u->channels = s->channels;
+	if (s->algorithm == INTERN_NONE)
+		return;
+	u->algorithm = !u->is_told || u->algorithm == s->algorithm ?
+		s->algorithm : intern_text(&r->names, "(several)", 9);
+	u->is_told = true;
+}
+
 struct walk {
 	uint32_t lane, depth;           /* of groups */
 	int64_t covered;                /* the end of the last outermost one */
 	size_t group;                   /* its unit, plus 1 */
+	size_t last;                    /* that of the last slice, plus 1 */
 };
+
+/* In a call of the last unit; a group may hold calls that no wrapper saw. */
+static void walk_told(struct report *r, struct walk *w,
+		      const struct library_slice *s)
+{
+	struct library_unit *u = w->last ?
+		&r->library.unit[w->last - 1] : NULL;
+
+	if (s->kind != LIBRARY_TASK || !u || !u->is_collective)
+		return;
+	if (!u->nr_calls || u->plan) {
+		u->plan = s->plan;
+		add_to_unit(r, u, s);
+	}
+	tell_unit(r, u, s);
+}
+
+/* No wrapper is around it. */
+static void walk_task(struct report *r, struct walk *w,
+		      const struct library_slice *s)
+{
+	struct library_unit *u = w->last ?
+		&r->library.unit[w->last - 1] : NULL;
+
+	if (!u || !u->is_collective || u->plan != s->plan) {
+		u = add_unit(r, s);
+		if (!u)
+			return;
+		u->start = w->covered;
+		u->plan = s->plan;
+		w->last = r->library.nr_units;
+	}
+	add_to_unit(r, u, s);
+	tell_unit(r, u, s);
+	w->covered = s->end;
+}
 
 static void walk_slice(struct report *r, struct walk *w,
 		       const struct library_slice *s)
@@ -215,8 +289,14 @@ static void walk_slice(struct report *r, struct walk *w,
 	if (s->lane != w->lane)
 		*w = (struct walk){ .lane = s->lane, .covered = INT64_MIN };
 	/* Also of a call's slice, and NCCL's own range in it, the outer. */
-	if (s->start < w->covered)
+	if (s->start < w->covered) {
+		walk_told(r, w, s);
 		return;
+	}
+	if (s->kind == LIBRARY_TASK) {
+		walk_task(r, w, s);
+		return;
+	}
 	w->covered = s->end;
 	if (s->kind == LIBRARY_GROUP_START) {
 		if (!w->depth++ && add_unit(r, s))
@@ -224,15 +304,19 @@ static void walk_slice(struct report *r, struct walk *w,
 		return;
 	}
 	if (s->kind == LIBRARY_GROUP_END) {
-		if (w->group && w->depth == 1)
+		if (w->group && w->depth == 1) {
 			r->library.unit[w->group - 1].end = s->end;
+			w->last = w->group;
+		}
 		w->depth -= w->depth > 0;
 		return;
 	}
 	u = w->depth && w->group && s->kind == LIBRARY_COLLECTIVE ?
 		&r->library.unit[w->group - 1] : add_unit(r, s);
-	if (u)
-		add_to_unit(r, u, s);
+	if (!u)
+		return;
+	w->last = u - r->library.unit + 1;
+	add_to_unit(r, u, s);
 }
 
 static void make_units(struct report *r)
@@ -247,8 +331,10 @@ static void make_units(struct report *r)
 
 /* ---- From kernels to units ---- */
 
-/* "RING LL" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)": NCCL names its
- * kernels so, from 2.19 on; of a merged one it is the most special's. */
+/* "kernel RING LL" of "ncclDevKernel_AllReduce_Sum_f32_RING_LL(...)": NCCL names
+ * its kernels so, from 2.19 on.  Of the program inside it chooses by a number
+ * (its src/device/generate.py: a kernel of trees and one of all else, both by
+ * the name LL). */
 static uint32_t algorithm_of(struct report *r, uint32_t kernel)
 {
 	static const char *const names[] = { "_COLLNET_DIRECT", "_COLLNET_CHAIN",
@@ -260,7 +346,7 @@ static uint32_t algorithm_of(struct report *r, uint32_t kernel)
 
 	for (i = 0; i < sizeof(names) / sizeof(*names); i++)
 		if (strstr(name, names[i])) {
-			to = stpcpy(to, names[i] + 1);
+			to = stpcpy(stpcpy(to, "kernel "), names[i] + 1);
 			break;
 		}
 	for (i = 0; to > text && i < 3; i++)
@@ -275,10 +361,12 @@ static uint32_t algorithm_of(struct report *r, uint32_t kernel)
 static void add_kernel(struct report *r, struct library_unit *u,
 		       const struct work *w)
 {
+	if (u->plan && !strstr(intern_get(&r->names, w->name), "nccl"))
+		return;
 	report_sum(&u->busy_ns, w->end - w->start);
 	u->first_ns = w->start < u->first_ns ? w->start : u->first_ns;
 	u->last_ns = w->end > u->last_ns ? w->end : u->last_ns;
-	if (u->is_collective && !u->nr_kernels)
+	if (u->is_collective && !u->is_told && !u->nr_kernels)
 		u->algorithm = algorithm_of(r, w->name);
 	u->nr_kernels++;
 	u->devices |= 1ull << report_work_device(r, w) % 64;

@@ -20,16 +20,23 @@
  *          -> rows by name and shape
  *
  * A unit without kernels (refused; captured into a graph) counts nowhere.
+ *
+ * A task is what NCCL says itself, when it has launched it: inside a unit it
+ * tells the unit's algorithm.  Outside of all, where no wrapper saw the call,
+ * the tasks of one plan are a unit, to which NCCL's kernels belong that the
+ * thread has launched since its last unit.
  */
 enum library_kind { LIBRARY_WORK, LIBRARY_COLLECTIVE, LIBRARY_GROUP_START,
-	LIBRARY_GROUP_END };
+	LIBRARY_GROUP_END, LIBRARY_TASK };
 
 struct library_slice {
 	int64_t start, end;
 	double amount;          /* FLOP; bytes */
 	double bus;             /* bytes on the bus, by nccl-tests' factor */
-	uint32_t lane, name, shape;
+	int64_t plan;           /* 0: none */
+	uint32_t lane, name, shape, algorithm;
 	uint32_t comm;          /* of NCCL's own range; INTERN_NONE: a call */
+	uint16_t channels;      /* 0: not told */
 	uint8_t kind;
 };
 
@@ -39,7 +46,9 @@ struct library_unit {
 	uint64_t devices;       /* bits: that have kernels of it */
 	uint32_t lane, name, shape, algorithm;
 	uint32_t nr_calls, nr_kernels;
-	bool is_collective;
+	int64_t plan;           /* of tasks alone; else 0 */
+	uint16_t channels;
+	bool is_collective, is_told;    /* is_told: the algorithm, by a task */
 };
 
 struct report_library {

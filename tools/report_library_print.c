@@ -22,6 +22,7 @@ static const struct column nccl_columns[] = {
 	{ "Size (MB)", "bytes", CELL_BYTES, COLUMN_BOTH },
 	{ "Alg. (GB/s)", "algbw", CELL_MEAN, COLUMN_BOTH },
 	{ "Bus (GB/s)", "busbw", CELL_MEAN, COLUMN_BOTH },
+	{ "Channels", "channels", CELL_COUNT, COLUMN_BOTH },
 	{ "Algorithm", "algorithm", CELL_TEXT, COLUMN_BOTH },
 	{ "Name", "name", CELL_TEXT, COLUMN_BOTH },
 	{ "Of", "shape", CELL_TEXT, COLUMN_BOTH },
@@ -32,7 +33,7 @@ enum { NR_WORK = sizeof(work_columns) / sizeof(*work_columns),
 struct row {
 	const char *name, *shape, *algorithm;
 	int64_t ns;             /* of kernels; NCCL: from first to last */
-	int64_t nr_calls, nr_kernels;
+	int64_t nr_calls, nr_kernels, channels;
 	double amount, bus;
 };
 
@@ -74,6 +75,8 @@ static bool add_unit(struct rows *rows, const struct report *r,
 		   u->busy_ns);
 	row->nr_calls += u->nr_calls;
 	row->nr_kernels += u->nr_kernels;
+	if (u->channels > row->channels)
+		row->channels = u->channels;
 	/* Ranks of one process in a group work side by side: of one each. */
 	nr_devices = u->is_collective ? __builtin_popcountll(u->devices) : 1;
 	row->amount += u->amount / nr_devices;
@@ -116,9 +119,10 @@ static void fill_row(union cell *cell, const struct row *row, bool is_nccl)
 	cell[3].n = row->amount < 9e18 ? (int64_t)row->amount : INT64_MAX;
 	cell[4].n = rate(row->amount, row->ns, 1);
 	cell[5].n = rate(row->bus, row->ns, 1);
-	cell[6].text = row->algorithm;
-	cell[7].text = row->name;
-	cell[8].text = row->shape;
+	cell[6].n = row->channels;
+	cell[7].text = row->algorithm;
+	cell[8].text = row->name;
+	cell[9].text = row->shape;
 }
 
 static bool make_rows(struct report_view *s, struct report *r, bool is_nccl,

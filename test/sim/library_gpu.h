@@ -2,6 +2,8 @@
 #ifndef GPUTRACE_TEST_SIM_LIBRARY_GPU_H
 #define GPUTRACE_TEST_SIM_LIBRARY_GPU_H
 
+#include <sched.h>
+
 #include "test/host/gpu.h"
 
 /*
@@ -23,7 +25,7 @@ static inline void library_launch(enum gpu_kernel kernel, void *stream, int nr)
 		atomic_store(&state, 2);
 	}
 	while (atomic_load(&state) != 2)
-		;
+		sched_yield();
 	gpu_use(&gpu);
 	while (nr-- > 0)
 		gpu_launch(&gpu, kernel, stream, 2000);
