@@ -350,6 +350,10 @@ group_libraries()
 	piece nccl_payload 60 "$PYTHON" $HERE/nccl_payload.py "$LIBRARY" \
 		"$WORK/nccl_payload/t.json"
 	judge nccl_payload
+	mkdir -p "$WORK/nccl"
+	piece nccl 250 "$PYTHON" $HERE/nccl_ctypes.py --out "$WORK/nccl" \
+		--library "$LIBRARY" "$O/gputrace"
+	judge nccl
 }
 
 # A planted .item(), found by diagnose, with the line and the operator.
