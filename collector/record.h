@@ -29,6 +29,7 @@
 	X(RECORD_NAME)        /* struct name_record: a name for a thing */ \
 	X(RECORD_SLICE)       /* struct slice_record: what is over */ \
 	X(RECORD_COUNTER)     /* struct slice_record: values at a time */ \
+	X(RECORD_INSTANT)     /* struct slice_record: the same on a thread */ \
 	X(RECORD_STACK)       /* struct stack_record: where a thread was */ \
 	X(RECORD_THREAD_BEGIN) /* struct name_record: records of this thread \
 				* follow; `handle` is its tid */ \
@@ -159,7 +160,8 @@ struct name_record {
 
 /*
  * What a source other than NVTX tells: a slice on a row of its own beside its
- * thread's (a blocking call, a thread's state), or the values of a counter.
+ * thread's (a blocking call, a thread's state), the values of a counter, or an
+ * instant among the thread's calls that is of a counter too (an allocation).
  * Its kind is static, so that a record needs only to point at it; the writer
  * knows nothing else of the source.
  */
@@ -187,14 +189,17 @@ struct slice_kind {
 	const char *name;       /* NULL: the record's text is the name */
 	enum slice_row row;
 	bool is_of_device;      /* counter: `tid` is a device's number */
+	/* Instant: its first values are also those of this counter, of the
+	 * device `tid`. */
+	const struct slice_kind *counter;
 	struct value_field fields[SLICE_VALUES_MAX + 1];
 };
 
 struct slice_record {
 	struct record head;     /* t_ns: its start */
-	uint64_t end_ns;        /* counter: 0 */
+	uint64_t end_ns;        /* counter, instant: 0 */
 	const struct slice_kind *kind;
-	uint32_t tid;           /* 0: the thread in whose ring it is */
+	uint32_t tid;           /* slice: 0: the thread in whose ring it is */
 	uint32_t nr_values;
 	uint64_t values[];      /* then the text */
 };

@@ -56,15 +56,28 @@ void source_slice(const struct slice_kind *kind, uint32_t tid,
 	put(&head, values, text);
 }
 
-void source_count(const struct slice_kind *kind, uint32_t device,
-		  uint64_t t_ns, const uint64_t *values, uint32_t nr_values)
+static void put_values(enum record_kind record, const struct slice_kind *kind,
+		       uint32_t device, uint64_t t_ns, const uint64_t *values,
+		       uint32_t nr_values)
 {
 	struct slice_record head = {
-		.head = { .kind = RECORD_COUNTER, .t_ns = t_ns },
+		.head = { .kind = (uint16_t)record, .t_ns = t_ns },
 		.kind = kind, .tid = device, .nr_values = nr_values,
 	};
 
 	put(&head, values, NULL);
+}
+
+void source_count(const struct slice_kind *kind, uint32_t device,
+		  uint64_t t_ns, const uint64_t *values, uint32_t nr_values)
+{
+	put_values(RECORD_COUNTER, kind, device, t_ns, values, nr_values);
+}
+
+void source_instant(const struct slice_kind *kind, uint32_t device,
+		    uint64_t t_ns, const uint64_t *values, uint32_t nr_values)
+{
+	put_values(RECORD_INSTANT, kind, device, t_ns, values, nr_values);
 }
 
 int source_range_push(struct nvtx_domain *domain, const char *name,

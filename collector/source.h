@@ -38,8 +38,8 @@ struct source {
 	void (*forget)(void);
 };
 
-/* Writes one slice, or counter, into the calling thread's ring; dropped and
- * counted where that is full.  The text is cut at RECORD_TEXT_MAX.
+/* Writes one slice, counter or instant into the calling thread's ring; dropped
+ * and counted where that is full.  The text is cut at RECORD_TEXT_MAX.
  * Context: any thread; signal-safe where the thread has a state already and
  * was not interrupted inside the ring (see thread.h). */
 void source_slice(const struct slice_kind *kind, uint32_t tid,
@@ -47,6 +47,8 @@ void source_slice(const struct slice_kind *kind, uint32_t tid,
 		  uint32_t nr_values, const char *text, uint32_t text_len);
 void source_count(const struct slice_kind *kind, uint32_t device,
 		  uint64_t t_ns, const uint64_t *values, uint32_t nr_values);
+void source_instant(const struct slice_kind *kind, uint32_t device,
+		    uint64_t t_ns, const uint64_t *values, uint32_t nr_values);
 
 /* A VALUE_DOUBLE as one of `values`. */
 static inline uint64_t source_double(double value)

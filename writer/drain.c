@@ -304,7 +304,8 @@ static void take(struct trace *trace, uint32_t tid,
 		take_name(trace, (const struct name_record *)record);
 		return;
 	}
-	if (record->kind == RECORD_SLICE || record->kind == RECORD_COUNTER) {
+	if (record->kind == RECORD_SLICE || record->kind == RECORD_COUNTER ||
+	    record->kind == RECORD_INSTANT) {
 		encode_source(trace, tid, (const struct slice_record *)record);
 		output_offer(trace);
 		return;

@@ -225,24 +225,9 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	if (!event_times(trace, record->head.t_ns, record->head.t_ns))
 		return;
 	text = payload_of_record(record, &trace->scratch);
-	event_ends(trace, record->head.t_ns);
-	json_next_event(out);
-	json_open(out, '{');
-	json_member_text(out, "ph", "i");
-	json_member_text(out, "s", "t");
-	json_member_text(out, "cat", "cpu_instant_event");
-	json_key(out, "name");
-	if (string ? string->len : text.name_len)
-		json_string(out, string ? string->text : text.name,
-			    string ? string->len : text.name_len);
-	else
-		json_text(out, "(no name)");
-	json_comma(out);
-	bytes_add(out, thread->lane->where, thread->lane->where_len);
-	json_key(out, "ts");
-	json_us(out, record->head.t_ns - trace->base_ns);
-	json_key(out, "args");
-	json_open(out, '{');
+	event_instant_begin(trace, string ? string->text : text.name,
+			    string ? string->len : text.name_len,
+			    thread->lane, record->head.t_ns);
 	add_domain(out, record->domain);
 	add_category(out, record->domain, record->category);
 	add_color(out, record->flags, record->color);
@@ -251,7 +236,6 @@ void encode_mark(struct trace *trace, struct cpu_thread *thread,
 	if (text.args_len)
 		json_members(out, text.args, text.args_len);
 	event_end(trace);
-	thread->lane->nr_events++;
 }
 
 static void write_projection(struct trace *trace, const struct node *node,

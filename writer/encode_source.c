@@ -6,8 +6,8 @@
 
 /*
  * What sources other than CUPTI and NVTX tell (collector/source.h): slices on
- * rows beside their threads', and counters.  All that is known of a source is
- * in the kind that its record points at.
+ * rows beside their threads', counters, and instants on the threads.  All that
+ * is known of a source is in the kind that its record points at.
  */
 static void add_value(struct bytes *out, const struct value_field *field,
 		      uint64_t bits)
@@ -41,9 +41,11 @@ static void add_value(struct bytes *out, const struct value_field *field,
 	}
 }
 
-static void add_values(struct bytes *out, const struct slice_record *record)
+/* As many as the kind has names for. */
+static void add_values(struct bytes *out, const struct slice_record *record,
+		       const struct slice_kind *kind)
 {
-	const struct value_field *field = record->kind->fields;
+	const struct value_field *field = kind->fields;
 	uint32_t i;
 
 	for (i = 0; i < record->nr_values && field[i].name; i++)
@@ -86,7 +88,7 @@ static void write_slice(struct trace *trace, uint32_t tid,
 		    start_ns, end_ns);
 	if (kind->row != ROW_PROCESS)
 		json_member_u64(out, "thread", tid);
-	add_values(out, record);
+	add_values(out, record, kind);
 	if (kind->row == ROW_OSRT)
 		stacks_tell_next(trace, tid);
 	if (start_ns != record->head.t_ns || end_ns != record->end_ns) {
@@ -114,25 +116,52 @@ static void take_slice(struct trace *trace, uint32_t tid,
 		    end_ns);
 }
 
-static void take_counter(struct trace *trace,
-			 const struct slice_record *record)
+static void write_counter(struct trace *trace,
+			  const struct slice_record *record,
+			  const struct slice_kind *kind)
+{
+	event_counter_begin(trace, kind->is_of_device ?
+			    TRACK_GPU_COUNTERS_PID + record->tid :
+			    TRACK_COUNTERS_PID, kind->name, record->head.t_ns);
+	add_values(&trace->out, record, kind);
+	event_end(trace);
+}
+
+static void write_instant(struct trace *trace, uint32_t tid,
+			  const struct slice_record *record)
+{
+	const struct slice_kind *kind = record->kind;
+	struct cpu_thread *thread = cpu_thread_get(&trace->threads,
+						   &trace->tracks, tid);
+
+	if (thread) {
+		event_instant_begin(trace, kind->name, strlen(kind->name),
+				    thread->lane, record->head.t_ns);
+		add_values(&trace->out, record, kind);
+		event_end(trace);
+	}
+	if (kind->counter)
+		write_counter(trace, record, kind->counter);
+}
+
+static void take_point(struct trace *trace, uint32_t tid,
+		       const struct slice_record *record)
 {
 	uint64_t t_ns = record->head.t_ns;
 
 	if (!windows_hold(trace, t_ns) || !event_times(trace, t_ns, t_ns))
 		return;
-	event_counter_begin(trace, record->kind->is_of_device ?
-			    TRACK_GPU_COUNTERS_PID + record->tid :
-			    TRACK_COUNTERS_PID, record->kind->name, t_ns);
-	add_values(&trace->out, record);
-	event_end(trace);
+	if (record->head.kind == RECORD_INSTANT)
+		write_instant(trace, tid, record);
+	else
+		write_counter(trace, record, record->kind);
 }
 
 void encode_source(struct trace *trace, uint32_t tid,
 		   const struct slice_record *record)
 {
-	if (record->head.kind == RECORD_COUNTER)
-		take_counter(trace, record);
-	else
+	if (record->head.kind == RECORD_SLICE)
 		take_slice(trace, tid, record);
+	else
+		take_point(trace, tid, record);
 }

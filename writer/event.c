@@ -54,6 +54,28 @@ void event_end(struct trace *trace)
 	trace->nr_events++;
 }
 
+void event_instant_begin(struct trace *trace, const char *name,
+			 size_t name_len, struct lane *lane, uint64_t t_ns)
+{
+	struct bytes *out = &trace->out;
+
+	json_next_event(out);
+	json_open(out, '{');
+	json_member_text(out, "ph", "i");
+	json_member_text(out, "s", "t");
+	json_member_text(out, "cat", "cpu_instant_event");
+	json_key(out, "name");
+	json_string(out, name_len ? name : "(no name)", name_len ? name_len : 9);
+	json_comma(out);
+	bytes_add(out, lane->where, lane->where_len);
+	json_key(out, "ts");
+	json_us(out, t_ns - trace->base_ns);
+	json_key(out, "args");
+	json_open(out, '{');
+	lane->nr_events++;
+	event_ends(trace, t_ns);
+}
+
 void event_counter_begin(struct trace *trace, uint32_t pid, const char *name,
 			 uint64_t t_ns)
 {

@@ -195,11 +195,11 @@ void event_begin(struct trace *trace, const char *cat, const char *name,
 		 uint64_t end_ns);
 void event_end(struct trace *trace);
 
-/* {"ph":"C", ... "args":{ then the values, then event_end(). */
+/* The same of an instant ("ph":"i"), of a process's counter ("C"). */
+void event_instant_begin(struct trace *trace, const char *name,
+			 size_t name_len, struct lane *lane, uint64_t t_ns);
 void event_counter_begin(struct trace *trace, uint32_t pid, const char *name,
 			 uint64_t t_ns);
-
-/* A counter: one value of a process. */
 void event_counter(struct trace *trace, uint32_t pid, const char *name,
 		   uint64_t t_ns, const char *key, uint64_t value);
 
@@ -244,7 +244,7 @@ void encode_memory(struct trace *trace, const struct memory_op *op);
 void encode_pool(struct trace *trace, const struct pool_op *op);
 void encode_unified(struct trace *trace, const struct unified_memory *um);
 
-/* A slice, or a counter's values, of a source that is in tid's ring. */
+/* A slice, a counter's values or an instant of a source, from tid's ring. */
 void encode_source(struct trace *trace, uint32_t tid,
 		   const struct slice_record *record);
 

@@ -207,18 +207,21 @@ static void add_slice(uint32_t kind)
 		{ .cat = "sample", .row = ROW_STACK },
 		{ .cat = "process", .name = "load", .row = ROW_PROCESS,
 		  .fields = { { "what", VALUE_WORD, words } } },
+		{ .name = "taken", .counter = &kinds[3],
+		  .fields = { { "what", VALUE_U64, NULL } } },
 	};
 	unsigned int has = (unsigned int)take(&fuzz.in, 1), nr = has >> 3 & 3;
 	struct slice_record *record = reserve(kind, sizeof(*record) + nr * 8,
 					      has & 4 ? next_text() : NULL);
 	uint32_t i;
 
-	record->kind = &kinds[kind == RECORD_COUNTER ? 3 : has & 3];
+	record->kind = &kinds[kind == RECORD_COUNTER ? 3 :
+			      kind == RECORD_INSTANT ? 4 : has & 3];
 	record->end_ns = record->head.t_ns + take(&fuzz.in, 4);
 	record->tid = (uint32_t)take(&fuzz.in, 1);
 	record->nr_values = nr;
 	for (i = 0; i < nr; i++)
-		record->values[i] = record->kind == &kinds[3] ? has >> 7 :
+		record->values[i] = record->kind >= &kinds[3] ? has >> 7 :
 			take(&fuzz.in, 8);
 	ring_commit(thread_ring(thread_self()));
 }
@@ -323,12 +326,15 @@ static void step(void)
 	static const uint32_t names[] = {
 		RECORD_NAME, RECORD_THREAD_BEGIN, RECORD_THREAD_END,
 	};
+	static const uint32_t kinds[] = {
+		RECORD_COUNTER, RECORD_SLICE, RECORD_INSTANT, RECORD_SLICE,
+	};
 	unsigned int byte = (unsigned int)take(&fuzz.in, 1), what = byte % 32;
 
 	if (byte >= 250) {
 		add_stack();
 	} else if (byte >= 240) {
-		add_slice(byte % 2 ? RECORD_SLICE : RECORD_COUNTER);
+		add_slice(kinds[byte % 4]);
 	} else if (what < 12) {
 		add_activity();
 	} else if (what < 22) {

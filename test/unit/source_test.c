@@ -44,6 +44,16 @@ static const struct slice_kind power = {
 	.fields = { { "W", VALUE_U64, NULL } },
 };
 
+static const struct slice_kind held = {
+	.name = "held", .is_of_device = true,
+	.fields = { { "bytes", VALUE_U64, NULL } },
+};
+static const struct slice_kind taken = {
+	.name = "taken", .counter = &held,
+	.fields = { { "in all", VALUE_U64, NULL },
+		    { "bytes", VALUE_I64, NULL } },
+};
+
 static struct nvtx_domain operators = {
 	.recorded = 1, .cat = "cpu_op", .is_operator = 1,
 };
@@ -110,6 +120,27 @@ static void test_counters(void)
 	CHECK(has("\"power\"", "\"pid\":5100003"));
 }
 
+/* On its thread with all values, and the counter with as many as it has. */
+static void test_instants(void)
+{
+	const uint64_t values[] = { 700, (uint64_t)-50 };
+	char text[64];
+
+	source_instant(&taken, 2, scene.t_ns + 6000, values, 2);
+	source_instant(&taken, 2, scene.t_ns - 100000000, values, 2);
+	step(true);
+	CHECK(has("\"taken\"", "\"ph\":\"i\",\"s\":\"t\""));
+	CHECK(has("\"taken\"", "\"args\":{\"in all\":700,\"bytes\":-50}}"));
+	snprintf(text, sizeof text, "\"tid\":%u", self);
+	CHECK(has("\"taken\"", text));
+	CHECK(has("\"held\"", "\"ph\":\"C\""));
+	CHECK(has("\"held\"", "\"pid\":5100002"));
+	CHECK(has("\"held\"", "\"args\":{\"bytes\":700}}"));
+	/* The one before the window is in neither. */
+	CHECK(!*event("\"taken\"", 1));
+	CHECK(!*event("\"held\"", 1));
+}
+
 /* Kernels launched inside carry the innermost operator's id; a row on the GPU
  * is for the program's ranges alone. */
 static void test_operators(void)
@@ -156,6 +187,7 @@ static uint64_t lost(enum loss cause)
 
 	source_slice(&state, 0, scene.t_ns, scene.t_ns + 1, NULL, 0, "x", 1);
 	source_count(&load, 0, scene.t_ns, values, 2);
+	source_instant(&taken, 0, scene.t_ns, values, 2);
 	(void)source_range_push(&operators, "aten::lost", 10, NULL, 0);
 	nvtx_name(NAMED_THREAD, self, "lost", 4);
 	return loss_get(cause) - before;
@@ -177,7 +209,7 @@ static void in_destructor(void *value)
 	if (++nr_rounds < PTHREAD_DESTRUCTOR_ITERATIONS)
 		pthread_setspecific(key, value);
 	else
-		CHECK_EQ(lost(LOSS_NO_THREAD_STATE), 4);
+		CHECK_EQ(lost(LOSS_NO_THREAD_STATE), 5);
 }
 
 /* What is dropped is counted, and by its cause. */
@@ -188,13 +220,13 @@ static void test_no_room(void)
 	pthread_t other;
 
 	CHECK(thread != NULL);
-	CHECK_EQ(lost(LOSS_RING_FULL), 4);      /* as a signal handler there */
+	CHECK_EQ(lost(LOSS_RING_FULL), 5);      /* as a signal handler there */
 	thread_leave(thread);
 	pthread_key_create(&key, in_destructor);
 	pthread_create(&other, NULL, begin_and_end, &key);
 	pthread_join(other, NULL);
 	CHECK_EQ(nr_rounds, PTHREAD_DESTRUCTOR_ITERATIONS);
-	CHECK_EQ(loss_get(LOSS_RING_FULL), full + 4);
+	CHECK_EQ(loss_get(LOSS_RING_FULL), full + 5);
 }
 
 int main(void)
@@ -203,6 +235,7 @@ int main(void)
 	begin();
 	test_slices();
 	test_counters();
+	test_instants();
 	test_operators();
 	test_muted();
 	test_no_room();
