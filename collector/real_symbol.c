@@ -162,7 +162,9 @@ static void pin(void *function)
 			     RTLD_NODELETE);
 }
 
-static void *find_first(const struct real_symbol *symbol, const void *caller)
+/* Apart, so that what every call does needs no stack. */
+static __attribute__((noinline)) void *
+find_first(const struct real_symbol *symbol, const void *caller)
 {
 	int saved = errno;
 	void *function = search(symbol, caller);
