@@ -446,26 +446,31 @@ def test_memory(gputrace, tmp_path, window):
     for at in range(400):
         key = rng.choice([10, 11]), rng.choice(["CPU", "GPU 0", "GPU 1"])
         size = rng.choice([512, 4096, -512, -100, 0])
-        total[key] += size
+        failed = rng.random() < 0.1     # and takes nothing
+        size = 2 ** 40 if failed else size
+        total[key] += 0 if failed else size
         kind = {"CPU": (0, -1), "GPU 0": (1, 0), "GPU 1": (1, 1)}[key[1]]
         events.append({
             "ph": "i", "cat": "cpu_instant_event", "s": "t", "ts": at,
-            "name": "[memory]", "pid": key[0], "tid": 1, "args": {
+            "name": "[OutOfMemory]" if failed else "[memory]",
+            "pid": key[0], "tid": 1, "args": {
                 "Total Reserved": 2 ** 30 + at, "Bytes": size, "Addr": 1,
                 "Total Allocated": total[key], "Device Id": kind[1],
                 "Device Type": kind[0]}})
         if window and not window[0] <= at < window[1]:
             continue
-        row = want.setdefault(key, [0] * 6)
+        row = want.setdefault(key, [0] * 7)
         row[0] = max(row[0], total[key])
         row[1] = max(row[1], 2 ** 30 + at)
+        row[6] += failed
+        size = 0 if failed else size
         row[2 if size > 0 else 4] += size != 0
         row[3 if size > 0 else 5] += abs(size)
     rng.shuffle(events)
     got = report(gputrace, *(("-F", "time=100us..300us") if window else ()),
                  write(tmp_path / "t.json", events))["memory"]
     keys = ("peak_bytes", "reserved_peak_bytes", "alloc_count", "alloc_bytes",
-            "free_count", "free_bytes")
+            "free_count", "free_bytes", "oom_count")
     assert {(int(r["pid"]), r["name"]): [r[k] for k in keys] for r in got} \
         == want and len(got) == 6
 

@@ -397,13 +397,17 @@ static void add_instant(struct report *r, const struct trace_event *ev)
 	uint32_t process;
 	int64_t at;
 
-	if (!jsonval_is(trace_field(ev, EV_NAME), "[memory]") ||
+	bool is_failure = jsonval_is(trace_field(ev, EV_NAME),
+				     "[OutOfMemory]");
+
+	if ((!is_failure &&
+	     !jsonval_is(trace_field(ev, EV_NAME), "[memory]")) ||
 	    !trace_time(ev, EV_TS, &at) || at > TRACE_TS_MAX)
 		return;
 	process = event_process(r, ev);
 	if (process != UINT32_MAX)
 		report_memory_add(r, trace_field(ev, EV_ARGS), process,
-				  at + r->shift_ns);
+				  at + r->shift_ns, is_failure);
 }
 
 static void add_metadata(struct report *r, const struct trace_event *ev)

@@ -15,6 +15,7 @@ static const struct column columns[] = {
 	{ "Allocated (MB)", "alloc_bytes", CELL_BYTES, COLUMN_BOTH },
 	{ "Frees", "free_count", CELL_COUNT, COLUMN_BOTH },
 	{ "Freed (MB)", "free_bytes", CELL_BYTES, COLUMN_BOTH },
+	{ "Out of Memory", "oom_count", CELL_COUNT, COLUMN_BOTH },
 	{ "PID", "pid", CELL_TEXT, COLUMN_BOTH },
 	{ "Device", "name", CELL_TEXT, COLUMN_BOTH },
 };
@@ -53,7 +54,7 @@ static uint32_t find_pool(struct report *r, uint32_t process, int64_t type,
 }
 
 void report_memory_add(struct report *r, const struct json_value *args,
-		       uint32_t process, int64_t at)
+		       uint32_t process, int64_t at, bool is_failure)
 {
 	uint32_t pool;
 	int64_t bytes;
@@ -72,7 +73,16 @@ void report_memory_add(struct report *r, const struct json_value *args,
 		.at = at, .bytes = bytes < -INT64_MAX ? -INT64_MAX : bytes,
 		.total = number(args, "Total Allocated", -1),
 		.reserved = number(args, "Total Reserved", -1), .pool = pool,
+		.is_failure = is_failure,
 	};
+}
+
+static void count(struct pool *p, int64_t bytes)
+{
+	p->nr_allocations += bytes > 0;
+	p->nr_frees += bytes < 0;
+	report_sum(bytes > 0 ? &p->allocated : &p->freed,
+		   bytes > 0 ? bytes : -bytes);
 }
 
 void report_memory(struct report *r, const struct report_select *want)
@@ -84,10 +94,10 @@ void report_memory(struct report *r, const struct report_select *want)
 		if ((want->has_from && e->at < r->first_ns) ||
 		    (want->has_to && e->at >= r->last_ns))
 			continue;
-		p->nr_allocations += e->bytes > 0;
-		p->nr_frees += e->bytes < 0;
-		report_sum(e->bytes > 0 ? &p->allocated : &p->freed,
-			   e->bytes > 0 ? e->bytes : -e->bytes);
+		if (e->is_failure)
+			p->nr_failures++;
+		else
+			count(p, e->bytes);
 		p->peak = e->total > p->peak ? e->total : p->peak;
 		p->reserved_peak = e->reserved > p->reserved_peak ?
 			e->reserved : p->reserved_peak;
@@ -144,7 +154,7 @@ int report_print_memory(struct report_view *s, struct report *r)
 		const struct pool *p = &r->pool[i];
 		union cell *cell = t.cells + t.nr_rows * NR;
 
-		if (!p->nr_allocations && !p->nr_frees)
+		if (!p->nr_allocations && !p->nr_frees && !p->nr_failures)
 			continue;
 		cell[0].n = p->peak;
 		cell[1].n = p->reserved_peak;
@@ -152,8 +162,9 @@ int report_print_memory(struct report_view *s, struct report *r)
 		cell[3].n = p->allocated;
 		cell[4].n = p->nr_frees;
 		cell[5].n = p->freed;
-		cell[6].text = report_lane_text(r, r->process[p->process].pid);
-		cell[7].text = pool_text(r, p);
+		cell[6].n = p->nr_failures;
+		cell[7].text = report_lane_text(r, r->process[p->process].pid);
+		cell[8].text = pool_text(r, p);
 		t.nr_rows++;
 	}
 	report_table_print(s, &t);
