@@ -83,6 +83,8 @@ TOOL_O  := $(call obj,tool,$(TOOL_C))
 TOOLS_O := $(filter-out %/inject/settings.o %/gputrace.o,$(TOOL_O))
 TORCH_SIM := $(O)/sim/torch/lib/libtorch_cpu.so \
            $(O)/sim/torch_old/lib/libtorch_cpu.so
+C10_SIM := $(foreach name,c10 c10_old c10_none,\
+           $(O)/sim/$(name)/libc10.so $(O)/sim/$(name)/libc10_cuda.so)
 # cuBLAS, cuDNN and NCCL, cuBLAS in two versions: apart, so that they are found
 # by who means them alone.
 LIBSIM  := $(O)/sim/libraries
@@ -93,7 +95,7 @@ OLD_LIBRARIES := $(LIBSIM)/libcublas.so.11 $(LIBSIM)/libcublasLt.so.11 \
 SIM     := $(O)/sim/libcuda.so.1 $(O)/sim/libcupti.so.13 \
            $(O)/sim/12/libcupti.so.12 $(O)/sim/11/libcupti.so.11.8 \
            $(O)/sim/libcudart.so.13 $(O)/sim/libnvidia-ml.so.1 \
-           $(LIBRARIES) $(OLD_LIBRARIES) $(TORCH_SIM) \
+           $(LIBRARIES) $(OLD_LIBRARIES) $(TORCH_SIM) $(C10_SIM) \
            $(O)/sim/conformance $(O)/sim/conformance_inject.so
 HOST    := $(HOST_C:test/host/%.c=$(O)/host/%)
 UNIT    := $(UNIT_C:test/unit/%.c=$(O)/unit/%)
@@ -183,6 +185,20 @@ $(TORCH_SIM): test/sim/torch_sim.c test/sim/torch_sim.h
 		$(if $(findstring old,$@),-DSIM_OLD_STRING) \
 		-Wl,-soname,$(@F) -o $@ $<
 	$(Q)echo "__version__ = '2.11.0+sim'" > $(@D)/../version.py
+
+# Its caching allocator, by the names of two versions; c10_none: libc10.so
+# lacks them.
+$(C10_SIM): test/sim/c10_sim.h
+	$(call say,LINK,$@)
+	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -fPIC -shared \
+		-Wl,-z,lazy -Wl,--no-as-needed \
+		$(if $(findstring old,$@),-DSIM_OLD) \
+		$(if $(findstring none,$@),-DSIM_NONE) \
+		-Wl,-soname,$(@F) -o $@ $(filter-out %.h,$^) \
+		-Wl,-rpath,'$$ORIGIN'
+$(filter %/libc10.so,$(C10_SIM)): test/sim/c10_sim.c
+$(filter %/libc10_cuda.so,$(C10_SIM)): test/sim/c10_cuda_sim.c
+$(filter %/libc10_cuda.so,$(C10_SIM)): %/libc10_cuda.so: %/libc10.so
 
 $(O)/obj/sim/%.o: %.c | $(SETUP)
 	$(call say,CC,$<)

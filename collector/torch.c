@@ -14,6 +14,7 @@
 #include "collector/own_thread.h"
 #include "collector/thread.h"
 #include "collector/torch_api.h"
+#include "collector/torch_memory.h"
 #include "collector/wait.h"
 #include "collector/window.h"
 
@@ -285,6 +286,7 @@ static int arm_torch(const struct source_options *options)
 
 	operator_callback.needs_inputs = options->torch_shapes;
 	prepare_contexts();
+	torch_memory_arm();
 	error = pthread_atfork(before_fork, after_fork, after_fork);
 	if (!error)
 		error = own_thread_start("gputrace-torch", run, NULL);
@@ -311,18 +313,21 @@ static void turn_to(bool on)
 
 static void open_torch(void)
 {
+	torch_memory_open(true);
 	turn_to(true);
 	wait_wake(&turn);
 }
 
 static void close_torch(void)
 {
+	torch_memory_open(false);
 	turn_to(false);
 }
 
 /* The callbacks stay in the child's list, and find nothing to do. */
 static void forget_torch(void)
 {
+	torch_memory_open(false);
 	atomic_store(&is_on, false);
 }
 

@@ -6,7 +6,8 @@
 
 /*
  * PyTorch's operators, as cpu_op slices on the threads that ran them, and the
- * program's record_function() ranges and profiler steps, as annotations.
+ * program's record_function() ranges and profiler steps, as annotations; and
+ * what its caching allocator does (torch_memory.h).
  *
  * Once the process has torch, and while a window is open, two callbacks are in
  * torch's own list of global ones (the list that is made for observers like

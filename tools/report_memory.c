@@ -6,7 +6,8 @@
 
 #include "tools/report_print.h"
 
-/* What PyTorch's profiler says of its allocator (profile_memory=True). */
+/* What PyTorch's allocator told us, or PyTorch's profiler
+ * (profile_memory=True). */
 static const struct column columns[] = {
 	{ "Peak (MB)", "peak_bytes", CELL_BYTES, COLUMN_BOTH },
 	{ "Reserved Peak (MB)", "reserved_peak_bytes", CELL_BYTES,

@@ -6,7 +6,7 @@
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
 #                                  torch profiler overhead hta (these by
 #                                  default), guest server asleep item
-#                                  sources libraries soak
+#                                  sources libraries memory soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -354,6 +354,21 @@ group_libraries()
 	piece nccl 250 "$PYTHON" $HERE/nccl_ctypes.py --out "$WORK/nccl" \
 		--library "$LIBRARY" "$O/gputrace"
 	judge nccl
+}
+
+# The caching allocator against its own statistics.
+group_memory()
+{
+	for segments in False True; do
+		mkdir -p "$WORK/memory_$segments"
+		piece "memory_$segments" 100 env LD_PRELOAD="$LIBRARY" \
+			GPUTRACE_OUT="$WORK/memory_$segments/t.%w.json" \
+			GPUTRACE_TRACE=cuda,torch GPUTRACE_START=profiler-api \
+			PYTORCH_CUDA_ALLOC_CONF=expandable_segments:$segments \
+			"$PYTHON" $HERE/torch_memory.py \
+			--trace "$WORK/memory_$segments/t.1.json" "$O/gputrace"
+		judge "memory_$segments"
+	done
 }
 
 # A planted .item(), found by diagnose, with the line and the operator.
