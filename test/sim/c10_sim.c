@@ -7,6 +7,7 @@
 static _Atomic uint64_t nr_usage, nr_failed, errors;
 static _Atomic int64_t sum;
 
+#ifndef SIM_NONE
 static void check(uint64_t allocated, uint64_t reserved,
 		  struct sim_device device)
 {
@@ -16,7 +17,6 @@ static void check(uint64_t allocated, uint64_t reserved,
 		atomic_fetch_add(&errors, 1);
 }
 
-#ifndef SIM_NONE
 void sim_usage(void *address, int64_t bytes, uint64_t allocated,
 	       uint64_t reserved, struct sim_device device)
 {
@@ -34,12 +34,6 @@ void sim_out_of_memory(int64_t bytes, uint64_t allocated, uint64_t reserved,
 	if (bytes <= 0)
 		atomic_fetch_add(&errors, 1);
 	atomic_fetch_add(&nr_failed, 1);
-}
-#else
-void simC10Check(void);
-void simC10Check(void)
-{
-	check(0, 0, (struct sim_device){ 0, 0 });
 }
 #endif
 
