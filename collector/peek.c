@@ -5,14 +5,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PAGE_SHIFT 12           /* the smallest that Linux has */
 #define KERNEL_SIGSET_SIZE 8
-
-/* What lies there belongs to others, who may be changing it or have freed it:
- * the sanitizers are right, and it does not matter. */
-#if defined(__clang__) || defined(__GNUC__)
-#define UNCHECKED __attribute__((no_sanitize("address", "thread")))
-#endif
 
 /* Not to become a call of memcpy(), which sanitizers check. */
 typedef volatile uint64_t any_word __attribute__((aligned(1), may_alias));
@@ -29,13 +22,13 @@ static bool page_is_there(struct peek *peek, uintptr_t page)
 
 	if (*slot == page)
 		return page != 0;
-	if (!page || ask(page << PAGE_SHIFT) != EINVAL)
+	if (!page || ask(page << PEEK_PAGE_SHIFT) != EINVAL)
 		return false;
 	*slot = page;
 	return true;
 }
 
-UNCHECKED static void copy(char *to, uintptr_t from, size_t size)
+PEEK_UNCHECKED static void copy(char *to, uintptr_t from, size_t size)
 {
 	for (; size >= 8; size -= 8, from += 8, to += 8)
 		__builtin_memcpy(to, &(uint64_t){ *(any_word *)from }, 8);
@@ -49,23 +42,17 @@ bool peek_copy(struct peek *peek, void *to, uintptr_t from, size_t size)
 
 	if (!size || from + size < from)
 		return false;
-	last = (from + size - 1) >> PAGE_SHIFT;
-	for (page = from >> PAGE_SHIFT; page <= last; page++)
+	last = (from + size - 1) >> PEEK_PAGE_SHIFT;
+	for (page = from >> PEEK_PAGE_SHIFT; page <= last; page++)
 		if (!page_is_there(peek, page))
 			return false;
 	copy(to, from, size);
 	return true;
 }
 
-/* Most of what is read are words of pages that were read before. */
-UNCHECKED bool peek_word(struct peek *peek, uintptr_t from, uintptr_t *word)
+bool peek_other_word(struct peek *peek, uintptr_t from, uintptr_t *word)
 {
-	uintptr_t page = from >> PAGE_SHIFT;
-
-	if (from % sizeof(*word) || !page_is_there(peek, page))
-		return peek_copy(peek, word, from, sizeof(*word));
-	*word = *(volatile uintptr_t *)from;
-	return true;
+	return peek_copy(peek, word, from, sizeof(*word));
 }
 
 bool peek_works(void)

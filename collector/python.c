@@ -5,13 +5,14 @@
 #include <errno.h>
 #include <link.h>
 #include <limits.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "collector/log.h"
 #include "collector/peek.h"
-#include "collector/python_layout.h"
+#include "collector/python_interpreter.h"
 #include "collector/python_lines.h"
 #include "collector/python_loop.h"
 #include "collector/python_text.h"
@@ -28,13 +29,13 @@
 enum { OWNER_THREAD, OWNER_GENERATOR, OWNER_OBJECT, OWNER_C };
 
 /* What is known of the interpreter; written once, before `is_known`. */
-static struct interpreter {
-	void *(*this_thread)(void);
-	struct python_layout layout;
-	struct python_types types;
-	struct code_range loop[2];
-} python;
+static struct python_interpreter python;
 static _Atomic bool is_known;
+/* And of its loop, which few ask for. */
+static struct code_range loop[2];
+static _Atomic bool has_loop;
+/* For whoever looks first. */
+static pthread_mutex_t looking = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- Finding the interpreter ---- */
 
@@ -42,10 +43,12 @@ static _Atomic bool is_known;
 	X(version, "Py_GetVersion") \
 	X(runtime, "_PyRuntime") \
 	X(this_thread, "PyGILState_GetThisThreadState") \
+	X(is_initialized, "Py_IsInitialized") \
 	X(loop, "_PyEval_EvalFrameDefault") \
 	X(code_type, "PyCode_Type") \
 	X(text_type, "PyUnicode_Type") \
-	X(bytes_type, "PyBytes_Type")
+	X(bytes_type, "PyBytes_Type") \
+	X(cell_type, "PyCell_Type")
 
 struct symbols {
 #define X(field, name) void *field;
@@ -59,8 +62,9 @@ static bool find_symbols(struct symbols *symbols, void *handle)
 	SYMBOLS(X)
 #undef X
 	return symbols->version && symbols->runtime && symbols->this_thread &&
-	       symbols->loop && symbols->code_type && symbols->text_type &&
-	       symbols->bytes_type;
+	       symbols->is_initialized && symbols->loop &&
+	       symbols->code_type && symbols->text_type &&
+	       symbols->bytes_type && symbols->cell_type;
 }
 
 static int take_library(struct dl_phdr_info *info, size_t size, void *path)
@@ -126,22 +130,22 @@ static int learn(const struct symbols *symbols, const char *version,
 	python.types.code = (uintptr_t)symbols->code_type;
 	python.types.text = (uintptr_t)symbols->text_type;
 	python.types.bytes = (uintptr_t)symbols->bytes_type;
+	python.types.cell = (uintptr_t)symbols->cell_type;
 	err = python_layout_find(&python.layout, minor_version(version),
 				 (uintptr_t)symbols->runtime, &python.types,
 				 why);
 	if (err)
 		return err;
 	pin(symbols->runtime);
-	if (python_loop_find((uintptr_t)symbols->loop, python.loop))
-		log_line(LOG_INFO, "Python: no unwind table for its loop: its "
-			 "frames are not put into native stacks");
+	python.is_initialized = (int (*)(void))symbols->is_initialized;
+	python.loop = (uintptr_t)symbols->loop;
 	/* The first call may go through the loader. */
 	python.this_thread = (void *(*)(void))symbols->this_thread;
 	python.this_thread();
 	return 0;
 }
 
-int python_prepare(void)
+static int look(void)
 {
 	struct symbols symbols;
 	const char *version, *why = "its frames are recorded";
@@ -167,11 +171,51 @@ int python_prepare(void)
 	return err;
 }
 
+/* What native stacks need. */
+static void look_for_loop(void)
+{
+	if (atomic_load_explicit(&has_loop, memory_order_relaxed))
+		return;
+	if (python_loop_find(python.loop, loop))
+		log_line(LOG_INFO, "Python: no unwind table for its loop: its "
+			 "frames are not put into native stacks");
+	/* Pairs with the acquire load in python_is_eval_frame(). */
+	atomic_store_explicit(&has_loop, true, memory_order_release);
+}
+
+int python_prepare_frames(void)
+{
+	int err;
+
+	pthread_mutex_lock(&looking);
+	err = look();
+	pthread_mutex_unlock(&looking);
+	return err;
+}
+
+int python_prepare(void)
+{
+	int err;
+
+	pthread_mutex_lock(&looking);
+	err = look();
+	if (!err)
+		look_for_loop();
+	pthread_mutex_unlock(&looking);
+	return err;
+}
+
+const struct python_interpreter *python_interpreter(void)
+{
+	return atomic_load_explicit(&is_known, memory_order_acquire) ?
+		&python : NULL;
+}
+
 bool python_is_eval_frame(uintptr_t pc)
 {
-	return atomic_load_explicit(&is_known, memory_order_acquire) &&
-	       (pc - python.loop[0].start < python.loop[0].size ||
-		pc - python.loop[1].start < python.loop[1].size);
+	return atomic_load_explicit(&has_loop, memory_order_acquire) &&
+	       (pc - loop[0].start < loop[0].size ||
+		pc - loop[1].start < loop[1].size);
 }
 
 /* ---- Walking ---- */
@@ -190,17 +234,17 @@ struct walk {
 	int nr;
 };
 
-static bool first_frame(struct walk *walk, uintptr_t *frame)
+uintptr_t python_first_frame(struct peek *peek)
 {
 	const struct python_layout *layout = &python.layout;
-	uintptr_t state = (uintptr_t)python.this_thread();
+	uintptr_t state = (uintptr_t)python.this_thread(), frame;
 
-	if (!state || !peek_word(&walk->peek, state + layout->state, frame))
-		return false;
+	if (!state || !peek_word(peek, state + layout->state, &frame))
+		return 0;
 	if (layout->run != PYTHON_NONE &&
-	    (!*frame || !peek_word(&walk->peek, *frame + layout->run, frame)))
-		return false;
-	return *frame != 0;
+	    (!frame || !peek_word(peek, frame + layout->run, &frame)))
+		return 0;
+	return frame;
 }
 
 static bool read_frame(struct walk *walk, uintptr_t address,
@@ -313,8 +357,7 @@ static void walk_frames(struct walk *walk)
 	uintptr_t next;
 	int steps;
 
-	if (!first_frame(walk, &next))
-		return;
+	next = python_first_frame(&walk->peek);
 	for (steps = 0; next && steps < STEPS_MAX; steps++, next = frame.back) {
 		if (!read_frame(walk, next, &frame))
 			return;

@@ -31,10 +31,13 @@
  * -ENOTSUP: one that we do not know (version, free-threaded, changed
  * structures); -ENOSYS: the system cannot tell what memory is there.  Says
  * which in one line (info).
- * Context: attach or our own thread, one at a time, after modules_refresh();
- * takes the loader's lock.
+ * Context: attach or our own thread, after modules_refresh(); takes the
+ * loader's lock.
  */
 int python_prepare(void);
+
+/* The same for who does not ask python_is_eval_frame(): needs no modules. */
+int python_prepare_frames(void);
 
 /*
  * The frames, innermost first, a line each: "file.py:123 function\n", with the

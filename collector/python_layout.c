@@ -17,7 +17,7 @@ static const struct python_layout layouts[] = {
 static const struct debug_places {
 	uint8_t minor;
 	uint8_t state, code, back, instr, owner;
-	uint8_t file, name, lines, first, bytes, ascii;
+	uint8_t file, name, lines, first, bytes, ascii, locals;
 } debug_places[] = {
 #define X(...) { __VA_ARGS__ },
 	PYTHON_DEBUG_OFFSETS(X)
@@ -48,7 +48,8 @@ static bool take_all(struct python_layout *layout, const uint64_t *words,
 	       take(&layout->first, words[at->first]) &&
 	       take(&layout->bytes, words[at->bytes]) &&
 	       take(&layout->ascii, words[at->ascii]) &&
-	       take(&layout->wide, words[at->ascii] + 16);
+	       take(&layout->wide, words[at->ascii] + 16) &&
+	       take(&layout->locals, words[at->locals]);
 }
 
 static int from_interpreter(struct python_layout *layout,

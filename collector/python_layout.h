@@ -19,6 +19,7 @@
  *          many of them come before the function has really begun
  *   ascii, wide
  *          string: characters, if they are all ASCII or not
+ *   locals frame: local variables, the arguments first
  *
  * 3.13 and 3.14 say most of it themselves, at the start of _PyRuntime; the
  * second list has the places there, counted in 8 bytes.
@@ -26,21 +27,22 @@
 #define PYTHON_NONE 0xffff
 
 /*        minor state run          code back instr owner
- *        file name lines first bytes        ascii wide */
+ *        file name lines first bytes        ascii wide locals */
 #define PYTHON_LAYOUTS(X) \
 	X(9,  24, PYTHON_NONE, 32, 24, 104, PYTHON_NONE, \
-	  104, 112, 120, 40, PYTHON_NONE, 48, 72) \
+	  104, 112, 120, 40, PYTHON_NONE, 48, 72, 360) \
 	X(10, 24, PYTHON_NONE, 32, 24, 96, PYTHON_NONE, \
-	  104, 112, 120, 40, PYTHON_NONE, 48, 72) \
+	  104, 112, 120, 40, PYTHON_NONE, 48, 72, 352) \
 	X(11, 56, 8, 32, 48, 56, 69, \
-	  112, 128, 136, 72, 184, 48, 72) \
+	  112, 128, 136, 72, 184, 48, 72, 72) \
 	X(12, 56, 0, 0, 8, 56, 70, \
-	  112, 128, 136, 68, 192, 40, 56)
+	  112, 128, 136, 68, 192, 40, 56, 72)
 
-/*        minor state code back instr owner file name lines first bytes ascii */
+/*        minor state code back instr owner file name lines first bytes ascii
+ *        locals */
 #define PYTHON_DEBUG_OFFSETS(X) \
-	X(13, 23, 30, 29, 31, 33, 35, 37, 38, 39, 43, 70) \
-	X(14, 26, 33, 32, 34, 36, 40, 42, 43, 44, 48, 80)
+	X(13, 23, 30, 29, 31, 33, 35, 37, 38, 39, 43, 70, 32) \
+	X(14, 26, 33, 32, 34, 36, 40, 42, 43, 44, 48, 80, 35)
 
 struct python_layout {
 	uint16_t minor;
@@ -48,11 +50,12 @@ struct python_layout {
 	uint16_t code, back, instr, owner;
 	uint16_t file, name, lines, first, bytes;
 	uint16_t ascii, wide;
+	uint16_t locals;
 };
 
 /* Objects of these types are what the fields must point to. */
 struct python_types {
-	uintptr_t code, text, bytes;
+	uintptr_t code, text, bytes, cell;
 };
 
 /* The same in all versions. */
@@ -64,6 +67,16 @@ enum {
 	PYTHON_TYPE_MEMBERS = 240,
 	PYTHON_MEMBER_SIZE = 40,
 	PYTHON_MEMBER_OFFSET = 16,
+	PYTHON_TYPE_NAME = 24,
+	PYTHON_CELL_CONTENT = 16,
+	PYTHON_TUPLE_ITEMS = 24,
+	PYTHON_DICT_VERSION = 24,       /* up to 3.13 */
+};
+
+/* Code objects of 3.9 and 3.10. */
+enum {
+	PYTHON_CODE_NR_LOCALS = 28, PYTHON_CODE_LOCALS = 72,
+	PYTHON_CODE_CELLS = 88,
 };
 
 /*

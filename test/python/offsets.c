@@ -67,13 +67,19 @@ static void check_same(void)
 	IS(PYTHON_TYPE_MEMBERS, AT(PyTypeObject, tp_members));
 	IS(PYTHON_MEMBER_SIZE, sizeof(PyMemberDef));
 	IS(PYTHON_MEMBER_OFFSET, AT(PyMemberDef, offset));
+	IS(PYTHON_TYPE_NAME, AT(PyTypeObject, tp_name));
+	IS(PYTHON_CELL_CONTENT, AT(PyCellObject, ob_ref));
+	IS(PYTHON_TUPLE_ITEMS, AT(PyTupleObject, ob_item));
+#if PY_MINOR_VERSION < 14
+	IS(PYTHON_DICT_VERSION, AT(PyDictObject, ma_version_tag));
+#endif
 }
 
 #if PY_MINOR_VERSION >= 13
 
 static void check_row(int minor, int state, int code, int back, int instr,
 		      int owner, int file, int name, int lines, int first,
-		      int bytes, int ascii)
+		      int bytes, int ascii, int locals)
 {
 	if (minor != PY_MINOR_VERSION)
 		return;
@@ -91,6 +97,7 @@ static void check_row(int minor, int state, int code, int back, int instr,
 	IS(8 * first, AT(_Py_DebugOffsets, code_object.firstlineno));
 	IS(8 * bytes, AT(_Py_DebugOffsets, code_object.co_code_adaptive));
 	IS(8 * ascii, AT(_Py_DebugOffsets, unicode_object.asciiobject_size));
+	IS(8 * locals, AT(_Py_DebugOffsets, interpreter_frame.localsplus));
 	IS(sizeof(PyASCIIObject) + 16, sizeof(PyCompactUnicodeObject));
 	IS(AT(PyCodeObject, co_code_adaptive) - 16,
 	   AT(PyCodeObject, _co_firsttraceable));
@@ -108,6 +115,7 @@ typedef _PyInterpreterFrame frame_type;
 #define OWNER AT(frame_type, owner)
 #define NAME co_qualname
 #define BYTES AT(PyCodeObject, co_code_adaptive)
+#define LOCALS localsplus
 #else
 typedef struct _frame frame_type;
 #define STATE AT(PyThreadState, frame)
@@ -117,6 +125,7 @@ typedef struct _frame frame_type;
 #define OWNER PYTHON_NONE
 #define NAME co_name
 #define BYTES PYTHON_NONE
+#define LOCALS f_localsplus
 #endif
 #if PY_MINOR_VERSION >= 10
 #define LINES co_linetable
@@ -126,7 +135,7 @@ typedef struct _frame frame_type;
 
 static void check_row(int minor, int state, int run, int code, int back,
 		      int instr, int owner, int file, int name, int lines,
-		      int first, int bytes, int ascii, int wide)
+		      int first, int bytes, int ascii, int wide, int locals)
 {
 	if (minor != PY_MINOR_VERSION)
 		return;
@@ -144,6 +153,12 @@ static void check_row(int minor, int state, int run, int code, int back,
 	IS(bytes, BYTES);
 	IS(ascii, sizeof(PyASCIIObject));
 	IS(wide, sizeof(PyCompactUnicodeObject));
+	IS(locals, AT(frame_type, LOCALS));
+#if PY_MINOR_VERSION < 11
+	IS(PYTHON_CODE_NR_LOCALS, AT(PyCodeObject, co_nlocals));
+	IS(PYTHON_CODE_LOCALS, AT(PyCodeObject, co_varnames));
+	IS(PYTHON_CODE_CELLS, AT(PyCodeObject, co_cellvars));
+#endif
 #if PY_MINOR_VERSION >= 11
 	IS(bytes - 16, AT(PyCodeObject, _co_firsttraceable));
 #endif

@@ -8,7 +8,7 @@
 #define SHOWN __attribute__((visibility("default")))
 
 SHOWN uint64_t _PyRuntime[128], PyCode_Type[64], PyUnicode_Type[64],
-	PyBytes_Type[64];
+	PyBytes_Type[64], PyCell_Type[64];
 SHOWN const char *fake_version = "";
 SHOWN void *fake_state;
 
@@ -20,6 +20,11 @@ SHOWN const char *Py_GetVersion(void)
 SHOWN void *PyGILState_GetThisThreadState(void)
 {
 	return fake_state;
+}
+
+SHOWN int Py_IsInitialized(void)
+{
+	return 1;
 }
 
 SHOWN void _PyEval_EvalFrameDefault(void)

@@ -112,8 +112,10 @@ static const struct python_layout known[] = {
 #define X(...) { __VA_ARGS__ },
 	PYTHON_LAYOUTS(X)
 #undef X
-	{ 13, 72, PYTHON_NONE, 0, 8, 56, 70, 112, 128, 136, 68, 200, 40, 56 },
-	{ 14, 72, PYTHON_NONE, 0, 8, 56, 74, 112, 128, 136, 68, 208, 40, 56 },
+	{ 13, 72, PYTHON_NONE, 0, 8, 56, 70, 112, 128, 136, 68, 200, 40, 56,
+	  72 },
+	{ 14, 72, PYTHON_NONE, 0, 8, 56, 74, 112, 128, 136, 68, 208, 40, 56,
+	  80 },
 };
 
 static void tell_offsets(const struct python_layout *like)
@@ -123,7 +125,7 @@ static void tell_offsets(const struct python_layout *like)
 	memcpy(words, "xdebugpy", 8);
 	words[1] = 0x30000f0 | (uint64_t)like->minor << 16;
 #define X(of, state_, code_, back_, instr_, owner_, file_, name_, lines_, \
-	  first_, bytes_, ascii_) \
+	  first_, bytes_, ascii_, locals_) \
 	if (of == like->minor) { \
 		words[state_] = like->state; \
 		words[code_] = like->code; \
@@ -136,6 +138,7 @@ static void tell_offsets(const struct python_layout *like)
 		words[first_] = like->first; \
 		words[bytes_] = like->bytes; \
 		words[ascii_] = like->ascii; \
+		words[locals_] = like->locals; \
 	}
 	PYTHON_DEBUG_OFFSETS(X)
 #undef X
