@@ -221,6 +221,29 @@ static inline int record_push(const struct nvtx_message *message)
 	return (int)level;
 }
 
+static inline int64_t pop(struct thread *thread,
+			  const struct nvtx_domain *domain, uint32_t epoch,
+			  const struct nvtx_message *last)
+{
+	int64_t level = open_ranges_pop(thread_ranges(thread), domain);
+
+	if (level >= 0 && window_is_open(epoch))
+		put_end(thread_ring(thread), RECORD_RANGE_POP, domain,
+			(uint64_t)level, last);
+	return level;
+}
+
+/* A module that began inside a range which ends: it is over, or the two would
+ * cross. */
+static void pop_inside(struct thread *thread, const struct nvtx_domain *domain)
+{
+	struct range_stack *stack = thread_ranges(thread);
+	const struct nvtx_domain *inside;
+
+	while ((inside = open_ranges_inside(stack, domain)))
+		(void)pop(thread, inside, own_epoch(inside), NULL);
+}
+
 static inline int record_pop(const struct nvtx_domain *domain,
 			     const struct nvtx_message *last)
 {
@@ -230,10 +253,9 @@ static inline int record_pop(const struct nvtx_domain *domain,
 
 	if (!thread)
 		return -1;
-	level = open_ranges_pop(thread_ranges(thread), domain);
-	if (level >= 0 && window_is_open(epoch))
-		put_end(thread_ring(thread), RECORD_RANGE_POP, domain,
-			(uint64_t)level, last);
+	if (__builtin_expect(thread_ranges(thread)->nr_passing != 0, 0))
+		pop_inside(thread, domain);
+	level = pop(thread, domain, epoch, last);
 	thread_leave(thread);
 	return (int)level;
 }

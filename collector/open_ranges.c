@@ -49,13 +49,25 @@ bool open_ranges_pop_deeper(struct range_stack *stack,
 	return true;
 }
 
+const struct nvtx_domain *open_ranges_inside(struct range_stack *stack,
+					     const struct nvtx_domain *domain)
+{
+	int64_t outer = open_ranges_find(stack, domain);
+
+	for (int64_t i = stack->nr; outer >= 0 && --i > outer;)
+		if (stack->entries[i].is_passing &&
+		    !stack->entries[i].is_closed)
+			return open_ranges_at(stack, (uint32_t)i)->domain;
+	return NULL;
+}
+
 const struct range_record *open_ranges_next(const struct range_stack *stack,
 					    uint32_t *at)
 {
 	while (*at < stack->nr) {
 		const struct open_range *entry = &stack->entries[(*at)++];
 
-		if (!entry->is_closed)
+		if (!entry->is_closed && !entry->is_passing)
 			return (const void *)(stack->bytes + entry->offset);
 	}
 	return NULL;
@@ -93,7 +105,7 @@ size_t open_ranges_copy(struct range_stack *stack, uint32_t epoch,
 
 		if (entry.offset > OPEN_RANGES_BYTES - sizeof *head)
 			break;
-		if (entry.is_closed)
+		if (entry.is_closed || entry.is_passing)
 			continue;
 		if (head->size > size - used ||
 		    head->size > OPEN_RANGES_BYTES - entry.offset)

@@ -25,7 +25,9 @@
 
 struct open_range {
 	uint32_t offset;
-	uint32_t is_closed;     /* popped below others (another domain's) */
+	uint16_t is_closed;     /* popped below others (another domain's) */
+	uint16_t is_passing;    /* ends with what is around it, and with the
+				 * window: nvtx_domain.ends_inside */
 };
 
 struct range_stack {
@@ -33,6 +35,7 @@ struct range_stack {
 	_Atomic uint32_t epoch; /* the window that has these ranges */
 	uint32_t nr;
 	uint32_t used;
+	uint32_t nr_passing;    /* of those that are open */
 	uint64_t not_kept;      /* open ranges beyond the bounds: in all, */
 	struct {                /* and of each domain */
 		const struct nvtx_domain *domain;
@@ -114,6 +117,8 @@ open_ranges_push(struct range_stack *stack, const struct nvtx_domain *domain,
 		return NULL;
 	stack->entries[stack->nr].offset = stack->used;
 	stack->entries[stack->nr].is_closed = 0;
+	stack->entries[stack->nr].is_passing = domain && domain->ends_inside;
+	stack->nr_passing += stack->entries[stack->nr].is_passing;
 	record = open_ranges_at(stack, stack->nr++);
 	stack->used += size;
 	return record;
@@ -124,6 +129,11 @@ static inline void open_ranges_trim(struct range_stack *stack)
 	while (stack->nr && stack->entries[stack->nr - 1].is_closed)
 		stack->used = stack->entries[--stack->nr].offset;
 }
+
+/* The domain of the innermost passing range inside the domain's innermost one;
+ * NULL: there is none.  Between enter and leave. */
+const struct nvtx_domain *open_ranges_inside(struct range_stack *stack,
+					     const struct nvtx_domain *domain);
 
 /* Closes the innermost range of the domain.  Returns its level, or -1 if
  * there is none.  Between enter and leave. */
@@ -139,11 +149,12 @@ static inline int64_t open_ranges_pop(struct range_stack *stack,
 	if (i < 0)
 		return -1;
 	stack->entries[i].is_closed = 1;
+	stack->nr_passing -= stack->entries[i].is_passing;
 	open_ranges_trim(stack);
 	return level;
 }
 
-/* The next open range after `range` (NULL: the outermost), or NULL. */
+/* The next open range to be carried (*at 0: the outermost), or NULL. */
 const struct range_record *open_ranges_next(const struct range_stack *stack,
 					    uint32_t *at);
 

@@ -79,6 +79,9 @@ struct nvtx_domain {
 	uint8_t recorded;                      /* GPUTRACE_NVTX_DOMAINS */
 	uint8_t is_operator;                   /* kernels carry its id */
 	uint8_t is_projected;                  /* cat: on the GPU, too */
+	/* It is known late that one is over, which ended with the last
+	 * operator inside it (torch_modules.h); not carried into windows. */
+	uint8_t ends_inside;
 	uint32_t len;
 	char name[];
 };

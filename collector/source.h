@@ -12,6 +12,7 @@ struct source_options {
 	uint64_t stack_min_ns;  /* GPUTRACE_STACK_MIN */
 	uint32_t sample_hz;     /* GPUTRACE_SAMPLE_HZ */
 	uint32_t torch_shapes;  /* GPUTRACE_TORCH_SHAPES */
+	uint32_t torch_modules; /* GPUTRACE_TORCH_MODULES */
 };
 
 /*

@@ -117,6 +117,7 @@ static void forget_ranges(struct range_stack *ranges)
 	(void)open_ranges_enter(ranges);
 	ranges->nr = ranges->used = 0;
 	ranges->not_kept = 0;
+	ranges->nr_passing = 0;
 	atomic_store_explicit(&ranges->epoch, 0, memory_order_relaxed);
 	open_ranges_leave(ranges);
 }
@@ -128,6 +129,7 @@ static bool own(struct thread *thread)
 			      memory_order_relaxed);
 	thread->nr_ends = 0;
 	forget_ranges(&thread->ranges);
+	thread->modules.epoch = 0;
 	return put_mark(thread, RECORD_THREAD_BEGIN);
 }
 

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "collector/module_chain.h"
 #include "collector/open_ranges.h"
 #include "collector/ring.h"
 
@@ -27,6 +28,7 @@ struct thread {
 	struct ring *ring;
 	uint32_t ring_size;
 	struct range_stack ranges;
+	struct module_chain modules;
 };
 
 /* The calling thread's, or NULL before its first record.  The one

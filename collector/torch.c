@@ -15,6 +15,7 @@
 #include "collector/thread.h"
 #include "collector/torch_api.h"
 #include "collector/torch_memory.h"
+#include "collector/torch_modules.h"
 #include "collector/wait.h"
 #include "collector/window.h"
 
@@ -39,6 +40,9 @@ static bool is_known, is_in;
 static uint64_t callbacks[2];
 /* What the callbacks look at. */
 static _Atomic bool is_on;
+/* Modules are asked for; and there are some. */
+static bool wants_modules;
+static _Atomic bool has_modules;
 /* Torch's list is gone, or about to go. */
 static _Atomic bool is_ending;
 /* Changed for our thread to look. */
@@ -125,6 +129,9 @@ static struct context *enter(struct nvtx_domain *domain, const void *function)
 	name = api.name(function);
 	if (!name)
 		return NULL;
+	if (atomic_load_explicit(&has_modules, memory_order_acquire))
+		torch_modules_look(thread_current ?
+				   innermost(&operators) + 1 : 0);
 	level = source_range_push(domain, name,
 		(uint32_t)strnlen(name, NAME_MAX_LEN), args,
 		(uint32_t)torch_args(&api, function, args, sizeof args));
@@ -257,6 +264,8 @@ static bool look(void)
 	error = torch_api_find(&found);
 	if (error)
 		return error == -EAGAIN;
+	if (wants_modules)
+		atomic_store(&has_modules, torch_modules_prepare());
 	guard_take(&lock, &before);
 	api = found;
 	is_known = true;
@@ -285,6 +294,7 @@ static int arm_torch(const struct source_options *options)
 	int error;
 
 	operator_callback.needs_inputs = options->torch_shapes;
+	wants_modules = options->torch_modules;
 	prepare_contexts();
 	torch_memory_arm();
 	error = pthread_atfork(before_fork, after_fork, after_fork);

@@ -139,6 +139,7 @@ static void read_source(struct source_options *source)
 	source->stack_min_ns = number_of(SETTING_STACK_MIN);
 	source->sample_hz = sample_hz();
 	source->torch_shapes = number_of(SETTING_TORCH_SHAPES) == CONTROL_ON;
+	source->torch_modules = number_of(SETTING_TORCH_MODULES) == CONTROL_ON;
 }
 
 static void read_log(struct configuration *out)

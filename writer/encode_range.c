@@ -197,6 +197,7 @@ void encode_open_ranges(struct trace *trace, struct bytes *tail,
 	uint64_t nr_events = trace->nr_events;
 	const struct node *node;
 	uint64_t end_ns;
+	bool is_running;
 	uint32_t i;
 
 	trace->out = *tail;
@@ -206,8 +207,10 @@ void encode_open_ranges(struct trace *trace, struct bytes *tail,
 		    node->flags & NODE_STARTED || node->start_ns > now_ns)
 			continue;
 		end_ns = node->thread->latest.end_ns;
-		write_range(trace, node, node->thread->lane,
-			    end_ns > now_ns ? end_ns : now_ns, true);
+		end_ns = range_open_end(&trace->ranges, node, end_ns > now_ns ?
+					end_ns : now_ns, &is_running);
+		write_range(trace, node, node->thread->lane, end_ns,
+			    is_running);
 	}
 	write_open_started(trace, now_ns);
 	*tail = trace->out;

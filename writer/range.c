@@ -341,69 +341,6 @@ uint64_t range_take_early(struct ranges *ranges, uint64_t id)
 	return early->t_ns;
 }
 
-static void remove_index(uint32_t *list, uint32_t *nr, uint32_t index)
-{
-	uint32_t i;
-
-	for (i = *nr; i-- > 0;) {
-		if (list[i] == index) {
-			memmove(list + i, list + i + 1,
-				(*nr - i - 1) * sizeof(*list));
-			(*nr)--;
-			return;
-		}
-	}
-}
-
-/* A range of another domain that began inside and is still open. */
-static bool holds_open(const struct ranges *ranges, const struct node *node)
-{
-	const struct range_log *log = node->thread->log;
-	const struct node *other;
-	uint32_t i;
-
-	for (i = log->nr_open; i-- > 0;) {
-		other = &ranges->nodes[log->open[i]];
-		if (other == node)
-			return false;
-		if (!(other->flags & NODE_STARTED) &&
-		    other->start_ns > node->start_ns &&
-		    other->start_ns < node->end_ns)
-			return true;
-	}
-	return false;
-}
-
-/* What was written since it opened outlives it, or it what it opened in. */
-static bool crosses_written(const struct node *node)
-{
-	const struct gap *latest = &node->thread->latest;
-
-	if (node->start_ns == node->end_ns)
-		return false;
-	return (node->start_ns < latest->start_ns &&
-		node->end_ns < latest->end_ns) ||
-	       (node->inside_ns && node->inside_ns < node->end_ns);
-}
-
-void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
-{
-	struct node *node = &ranges->nodes[index];
-	struct range_log *log = node->thread->log;
-
-	node->end_ns = end_ns < node->start_ns ? node->start_ns : end_ns;
-	node->last_cycle = ranges->cycle;
-	node->flags |= NODE_CLOSED;
-	if (node->flags & NODE_STARTED)
-		remove_index(ranges->open_started, &ranges->nr_started, index);
-	else
-		log->nr_pushed--;
-	if (!(node->flags & NODE_STARTED) &&
-	    (holds_open(ranges, node) || crosses_written(node)))
-		node->flags |= NODE_CROSSES;
-	remove_index(log->open, &log->nr_open, index);
-}
-
 /* ---- Looking back ---- */
 
 /* Index in the log of the last range that began by t_ns, or -1. */

@@ -86,6 +86,8 @@ struct node {
 	uint32_t depth;
 	uint32_t last_cycle;            /* closed, or had a call, then */
 	uint64_t id, payload;
+	uint64_t inner_end_ns;          /* of a domain that ends_inside: the
+					 * end of the last range inside */
 	uint64_t inside_ns;             /* end of the slice that stood over
 					 * its start when it opened; 0: none */
 	uint32_t color, category;
@@ -143,6 +145,11 @@ uint32_t range_find_started(const struct ranges *ranges, uint64_t id);
  * rings hold. */
 void range_keep_early(struct ranges *ranges, uint64_t id, uint64_t t_ns);
 uint64_t range_take_early(struct ranges *ranges, uint64_t id);
+
+/* When an open range ends if no more is told of it: now_ns, or with what was
+ * inside (nvtx_domain.ends_inside).  *is_running: it is known to go on. */
+uint64_t range_open_end(const struct ranges *ranges, const struct node *node,
+			uint64_t now_ns, bool *is_running);
 
 /* Closes it; sets NODE_CROSSES where another range of its thread's lane
  * began inside and is still open, or what stands there would be crossed: its

@@ -5,6 +5,7 @@
  * missing, the rest full of pointers to anything.
  */
 #include "collector/python.h"
+#include "collector/python_calls.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -209,7 +210,7 @@ enum kind { FRAME, CODE, TEXT, BYTES, NR_KINDS };
 
 static char *world;
 static const struct python_layout *layout;
-static uint64_t code_type, text_type, bytes_type;
+static uint64_t code_type, text_type, bytes_type, cell_type;
 
 static char *slot(uint32_t i)
 {
@@ -266,6 +267,10 @@ static void fill_frame(char *object)
 	put_word(object, layout->back, one_of(FRAME));
 	put_word(object, layout->instr, instr);
 	put(object, layout->owner, &owner, 1);
+	for (uint16_t i = 0; i < 3; i++)
+		if (next_random() % 4)
+			put_word(object, (uint16_t)(layout->locals + 8 * i),
+				 one_of(BYTES));
 	put_word(object, 200, (uintptr_t)object);       /* for thread states */
 }
 
@@ -292,11 +297,19 @@ static void fill_text(char *object)
 		 next_random() % 10 ? next_random() % 160 : anything());
 	state |= (next_random() % 8 ? 32 : 0) | (next_random() % 2 ? 64 : 0);
 	put(object, PYTHON_TEXT_STATE, &state, 4);
+	if (next_random() % 2)
+		return;
+	/* What is looked for in test_calls(). */
+	state = 1 << 2 | 32 | 64;
+	put(object, PYTHON_TEXT_STATE, &state, 4);
+	put_word(object, PYTHON_OBJECT_SIZE, 1);
+	put(object, layout->ascii, "f", 1);
 }
 
 static void fill_bytes(char *object)
 {
-	put_word(object, PYTHON_OBJECT_TYPE, bytes_type);
+	put_word(object, PYTHON_OBJECT_TYPE,
+		 next_random() % 4 ? bytes_type : cell_type);
 	put_word(object, PYTHON_OBJECT_SIZE,
 		 next_random() % 10 ? next_random() % 200 : anything());
 }
@@ -397,8 +410,35 @@ static void test_same_record(void)
 	CHECK(odd > 100);
 }
 
+/* ---- Calls of one function ---- */
+
+static bool is_enough(const struct python_call *call, void *asked)
+{
+	++*(int *)asked;
+	return call->frame % 977 == 0;
+}
+
+/* Returns how many were found. */
+static int test_calls(struct peek *peek, int *bad)
+{
+	enum { MAX = 16 };
+	struct python_call calls[MAX + 1] = { [MAX] = { .frame = 7 } };
+	int asked = 0, nr;
+
+	nr = python_calls_walk(peek, python_calls_top(peek), calls, MAX,
+			       is_enough, &asked);
+	*bad += nr < 0 || nr > MAX || asked < nr || asked > nr + 1 ||
+		calls[MAX].frame != 7;
+	for (int i = 0; i < nr; i++)
+		*bad += !calls[i].frame;
+	return nr;
+}
+
 static void test_garbage(void)
 {
+	static const struct python_function sought = { "f", "f", "f" };
+	struct peek peek = { 0 };
+	int calls = 0;
 	char text[PYTHON_TEXT_MAX + 1], version[16];
 	uint64_t ends, frames = 0;
 	int i, nr, deep = 0, bad = 0;
@@ -407,6 +447,7 @@ static void test_garbage(void)
 	snprintf(version, sizeof(version), "3.%d.0 (x)", layout->minor);
 	be_version(layout, version);
 	CHECK_EQ(python_prepare(), 0);
+	CHECK_EQ(python_calls_prepare(&sought), 0);
 	for (i = 0; i < NR_WALKS; i++) {
 		if (i % 10 == 0)
 			fill_world();
@@ -422,12 +463,15 @@ static void test_garbage(void)
 		bad += nr_lines(text) != nr;
 		frames += (uint64_t)nr;
 		deep += nr > 20;
+		calls += test_calls(&peek, &bad);
 	}
 	CHECK_EQ(bad, 0);
 	CHECK(frames > NR_WALKS);
 	CHECK(deep > 10);
-	fprintf(stderr, "%s: %llu frames of garbage, %d of %d walks deep\n",
-		version, (unsigned long long)frames, deep, NR_WALKS);
+	CHECK(calls > NR_WALKS / 4);
+	fprintf(stderr, "%s: %llu frames of garbage, %d of %d walks deep, "
+		"%d calls\n", version, (unsigned long long)frames, deep,
+		NR_WALKS, calls);
 	test_same_record();
 }
 
@@ -457,6 +501,7 @@ int main(void)
 	code_type = (uintptr_t)symbol("PyCode_Type");
 	text_type = (uintptr_t)symbol("PyUnicode_Type");
 	bytes_type = (uintptr_t)symbol("PyBytes_Type");
+	cell_type = (uintptr_t)symbol("PyCell_Type");
 	world = mmap(NULL, NR_PAGES * PAGE, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	for (i = 1; i < NR_PAGES; i += 2)

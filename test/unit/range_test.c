@@ -463,6 +463,76 @@ static void test_call_ends_behind(void)
 			 "user_annotation", "outer", true);
 }
 
+static struct nvtx_domain module_domain = {
+	.recorded = 1, .cat = "python_function", .ends_inside = 1,
+};
+static struct nvtx_domain operator_domain = {
+	.recorded = 1, .cat = "cpu_op", .is_operator = 1,
+};
+
+static void range_of(struct nvtx_domain *domain, uint16_t kind, uint64_t t_ns,
+		     const char *name)
+{
+	scene_range(kind, t_ns, 0, name)->domain = domain;
+	scene_commit();
+}
+
+static void op(const char *name, uint64_t start, uint64_t end)
+{
+	range_of(&operator_domain, RECORD_RANGE_PUSH, start, name);
+	range_of(&operator_domain, RECORD_RANGE_POP, end, NULL);
+}
+
+/*
+ * What is over is known late, and ends with the last operator inside.
+ *
+ *   m      10 ------------------ 45 . . . . . 90     its POP comes at 90
+ *   ops    10 -- 20      30 --- 40
+ *   x               25 --------- 45                  began in m: stays in it
+ *   y                                50 ---- 80      behind it
+ *   n                                             100 -- 110, with no POP
+ */
+static void test_ends_inside(void)
+{
+	begin();
+	range_of(&module_domain, RECORD_RANGE_PUSH, 10 * US, "m");
+	op("first", 10 * US, 20 * US);
+	step(false);
+	scene_push(25 * US, 0, "x");
+	op("second", 30 * US, 40 * US);
+	scene_pop(45 * US, 0);
+	scene_push(50 * US, 0, "y");
+	step(false);
+	scene_pop(80 * US, 0);
+	step(false);
+	range_of(&module_domain, RECORD_RANGE_POP, 90 * US, NULL);
+	range_of(&module_domain, RECORD_RANGE_PUSH, 100 * US, "n");
+	op("third", 100 * US, 110 * US);
+	finish();
+	/* x began before the last operator in it: it is inside. */
+	expect("python_function", "m", 10 * US, 45 * US);
+	expect("user_annotation", "y", 50 * US, 80 * US);
+	expect("python_function", "n", 100 * US, 110 * US);
+	expect_same_lane("python_function", "m", "user_annotation", "x", true);
+	expect_same_lane("python_function", "m", "user_annotation", "y", true);
+	CHECK(!strstr(find("python_function", "m").line, "open"));
+	CHECK(!strstr(find("python_function", "n").line, "open"));
+	CHECK(!find("gpu_user_annotation", "m").nr);
+}
+
+/* In the file while it is open: to its last operator, or the one that runs. */
+static void test_open_ends_inside(void)
+{
+	begin();
+	range_of(&module_domain, RECORD_RANGE_PUSH, 10 * US, "m");
+	op("first", 10 * US, 20 * US);
+	range_of(&operator_domain, RECORD_RANGE_PUSH, 30 * US, "runs");
+	finish();
+	expect("python_function", "m", 10 * US, 1000 * US);
+	CHECK(strstr(find("python_function", "m").line, "\"open\":true"));
+	expect_same_lane("python_function", "m", "cpu_op", "runs", true);
+}
+
 int main(void)
 {
 	scene_begin();
@@ -475,6 +545,8 @@ int main(void)
 	test_pop_after_close();
 	test_close_known_late();
 	test_call_ends_behind();
+	test_ends_inside();
+	test_open_ends_inside();
 	bytes_fini(&file);
 	return check_result();
 }
