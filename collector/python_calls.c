@@ -173,7 +173,7 @@ static uint64_t serial_of(struct peek *peek, uintptr_t frame, uintptr_t code)
 	uintptr_t serial;
 
 	if (!object || !peek_word(peek, object + (is_exact ?
-			PYTHON_DICT_VERSION : PYTHON_TUPLE_ITEMS), &serial))
+			PYTHON_DICT_VERSION : PYTHON_TUPLE_ITEMS_314), &serial))
 		return 0;
 	return serial;
 }

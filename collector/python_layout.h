@@ -69,8 +69,9 @@ enum {
 	PYTHON_MEMBER_OFFSET = 16,
 	PYTHON_TYPE_NAME = 24,
 	PYTHON_CELL_CONTENT = 16,
-	PYTHON_TUPLE_ITEMS = 24,
 	PYTHON_DICT_VERSION = 24,       /* up to 3.13 */
+	PYTHON_TUPLE_ITEMS = 24,        /* likewise; in 3.14: */
+	PYTHON_TUPLE_ITEMS_314 = 32,
 };
 
 /* Code objects of 3.9 and 3.10. */

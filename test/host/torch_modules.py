@@ -128,12 +128,12 @@ class Block(Named):
 
 class Recursive(Named):
     @noted
-    def forward(self, depth):
+    def forward(self, x):
         op("recursive")
-        if depth:
-            self(depth - 1)
-            self(depth - 1)
-        if depth % 2:
+        if x.depth:
+            self(new(x.depth - 1))
+            self(new(x.depth - 1))
+        if x.depth % 2:
             op("recursive")
 
 
@@ -242,10 +242,13 @@ def launch():
 class Argument:
     kept = []
 
+    def __init__(self, depth):
+        self.depth = depth
 
-def new():
+
+def new(depth=0):
     """Not one that was there before."""
-    Argument.kept.append(Argument())
+    Argument.kept.append(Argument(depth))
     return Argument.kept[-1]
 
 
@@ -275,7 +278,7 @@ def everything():
     for _ in range(3):
         shared(new())
         Sequential(shared, Sequential(shared))(new())
-    Recursive()(3)
+    Recursive()(new(3))
     for _ in range(2):
         try:
             Sequential(Linear(), Raising())(new())

@@ -69,8 +69,10 @@ static void check_same(void)
 	IS(PYTHON_MEMBER_OFFSET, AT(PyMemberDef, offset));
 	IS(PYTHON_TYPE_NAME, AT(PyTypeObject, tp_name));
 	IS(PYTHON_CELL_CONTENT, AT(PyCellObject, ob_ref));
+#if PY_MINOR_VERSION >= 14
+	IS(PYTHON_TUPLE_ITEMS_314, AT(PyTupleObject, ob_item));
+#else
 	IS(PYTHON_TUPLE_ITEMS, AT(PyTupleObject, ob_item));
-#if PY_MINOR_VERSION < 14
 	IS(PYTHON_DICT_VERSION, AT(PyDictObject, ma_version_tag));
 #endif
 }
