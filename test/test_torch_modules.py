@@ -12,7 +12,7 @@ import pytest
 from test_python import EACH
 from test_torch import real_torch, torch
 from tracing import BUILD, ROOT, SANITIZED, Trace, environment, judge, \
-    own_lines
+    own_lines, traced
 
 HOST = ROOT / "test/host/torch_modules.py"
 PREFIX = "nn.Module: "
@@ -180,6 +180,17 @@ def test_too_deep(tmp_path, python):
     found = around(trace)
     for name, _, inside in told:
         assert len(found[name]) == min(64, len(inside))
+
+
+def test_no_interpreter(tmp_path):
+    """A program of C++ has operators, and one line."""
+    done, trace = traced(tmp_path, "operators", torch(tmp_path, "2.11.0"),
+                         "steps", 1, SIM_TORCH_VERSION="2.11.0",
+                         GPUTRACE_TRACE="cuda,torch", GPUTRACE_LOG="info")
+    assert len(trace.slices("cpu_op")) == 7
+    assert not trace.slices("python_function")
+    assert len([line for line in own_lines(done.err)
+                if "no module names of PyTorch" in line]) == 1
 
 
 def test_off(tmp_path, python):
