@@ -171,12 +171,15 @@ static _Atomic uint32_t late_tid;
 /* It asks for its number first: then it waits for us. */
 long syscall(long number, ...)
 {
-	static long (*real)(long, ...);
+	static long (*_Atomic found)(long, ...);
+	long (*real)(long, ...) = atomic_load(&found);
 	long a[6];
 	va_list list;
 
-	if (!real)
+	if (!real) {
 		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+		atomic_store(&found, real);
+	}
 	va_start(list, number);
 	for (int i = 0; i < 6; i++)
 		a[i] = va_arg(list, long);

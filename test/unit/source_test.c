@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -201,7 +202,7 @@ static void *begin_and_end(void *key)
 }
 
 static pthread_key_t key;
-static int nr_rounds;
+static atomic_int nr_rounds;
 
 /* In the last of the system's rounds there is no state any more. */
 static void in_destructor(void *value)
