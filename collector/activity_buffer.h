@@ -44,6 +44,14 @@ void activity_wake(void);
 void activity_flushed(void);
 uint32_t activity_flushes(void);
 
+/* Asks for a flush before the next periodic one, and for no more than what it
+ * hands over: the file is not written for it.  Context: writer thread. */
+void activity_hurry(void);
+/* Was one asked for since the last call?  Context: flush thread, which `wake`
+ * wakes. */
+bool activity_is_hurried(void);
+void activity_set_hurry(void (*wake)(void));
+
 /* True where an eighth of the buffers is completed and not yet given back:
  * activity_wait() does not wait then.  Context: writer thread. */
 bool activity_is_crowded(void);

@@ -112,11 +112,8 @@ static void settle_overtaken(uint64_t flushed_ns)
 	guard_give(&control, &before);
 }
 
-/*
- * Every flush_ns.  A plain flush returns all buffers but those that hold a
- * record of work in flight (each thread has buffers of its own): one that
- * stays away for long, or too many of them, and a flush is forced.
- */
+/* Every flush_ns.  Where a buffer stays away for long (it holds a record of
+ * work in flight), or too many do, a flush is forced. */
 static void flush_periodically(void)
 {
 	uint64_t oldest_ns, begin_ns = clock_now_ns();
@@ -348,6 +345,8 @@ static void *run_flushes(void *argument)
 				cupti_take_up();
 			break;
 		}
+		if (activity_is_hurried() && cupti_is_ours())
+			cupti_buffers_flush(0);
 		if (now_ns < next_ns) {
 			wait_change(&wake, seen, pause_ns(next_ns - now_ns));
 			continue;
@@ -385,6 +384,7 @@ int cupti_attach(const struct cupti_options *given)
 	error = own_thread_start("gputrace-flush", run_flushes, NULL);
 	if (!error) {
 		log_set_carrier(wake_up);
+		activity_set_hurry(wake_up);
 	} else {
 		cupti_give_way();
 		log_line(LOG_WARN, "not tracing: no thread could be started");

@@ -59,6 +59,8 @@ static struct slot *slots;
 static uint32_t nr_slots, nr_useful;     /* useful: all but the spare */
 static struct class_pool pools[NR_CLASSES];
 static struct activity_buffer *_Atomic done_list;
+static atomic_bool is_hurried;
+static void (*_Atomic wake_flusher)(void);
 static _Atomic uint32_t nr_outstanding, nr_done, nr_lost, arrivals, nr_flushes;
 static _Atomic int discarding;
 static _Atomic uint64_t forced_until_ns;
@@ -301,6 +303,25 @@ void activity_wait(uint32_t seen, uint64_t timeout_ns)
 void activity_wake(void)
 {
 	wait_wake(&arrivals);
+}
+
+void activity_set_hurry(void (*wake)(void))
+{
+	atomic_store(&wake_flusher, wake);
+}
+
+void activity_hurry(void)
+{
+	void (*wake_up)(void) = atomic_load(&wake_flusher);
+
+	atomic_store(&is_hurried, true);
+	if (wake_up)
+		wake_up();
+}
+
+bool activity_is_hurried(void)
+{
+	return atomic_exchange(&is_hurried, false);
 }
 
 void activity_flushed(void)

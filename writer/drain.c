@@ -362,8 +362,10 @@ static void drain_ring(struct trace *trace, struct thread *state)
 {
 	struct ring *ring = thread_ring(state);
 	const struct record *record;
+	uint64_t bytes = 0, fill;
 
 	while (ring && (record = ring_peek(ring))) {
+		bytes += record->size;
 		if (record->kind == RECORD_THREAD_BEGIN ||
 		    record->kind == RECORD_THREAD_END)
 			take_mark(trace, state, (const void *)record);
@@ -371,8 +373,12 @@ static void drain_ring(struct trace *trace, struct thread *state)
 			take(trace, state->reader_tid, record);
 		ring_release(ring);
 	}
-	if (ring)
-		loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+	if (!ring)
+		return;
+	loss_add(LOSS_RING_FULL, ring_take_drops(ring));
+	fill = state->ring_size ? bytes * 100 / state->ring_size : 0;
+	if (fill > trace->ring_fill)
+		trace->ring_fill = (uint32_t)fill;
 }
 
 /* Of the sampler: each record says of which thread it is. */
@@ -451,6 +457,7 @@ void drain_rings(struct trace *trace)
 	uint32_t epoch = window_epoch();
 
 	trace->last_ns = clock_now_ns() + AHEAD_NS;
+	trace->ring_fill = 0;
 	windows_refresh(trace);
 	while ((state = thread_next(state)))
 		drain_ring(trace, state);

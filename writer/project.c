@@ -126,12 +126,12 @@ static bool is_settled(const struct ranges *ranges, const struct node *node,
 	if (everything || now_ns > node->end_ns + SETTLE_MAX_NS)
 		return true;
 	/* Near the bound on nodes nothing waits: less exact, never lost. */
-	if (ranges->nr > ranges->max / 4 * 3 && !ranges->first_free)
+	if (ranges_use(ranges) > RANGES_FULL)
 		return true;
 	/* Calls are told in order: a later one says that all came. */
 	return !node->nr_pending && cycles >= SETTLE_CYCLES &&
 	       (node->thread->last_call_ns > node->end_ns ||
-		cycles >= SILENT_CYCLES);
+		cycles >= SILENT_CYCLES || ranges_use(ranges) > RANGES_MANY);
 }
 
 static int compare(const void *a, const void *b, void *nodes)

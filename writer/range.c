@@ -16,7 +16,7 @@ enum { PUSHED_MAX = 4096 };
 int ranges_init(struct ranges *ranges, uint64_t bytes)
 {
 	memset(ranges, 0, sizeof(*ranges));
-	ranges->max = (uint32_t)(bytes / (sizeof(struct node) + 64));
+	ranges->max = (uint32_t)(bytes / (sizeof(struct node) + 64)) + 1;
 	ranges->size = 256;
 	ranges->nodes = calloc(ranges->size, sizeof(*ranges->nodes));
 	ranges->nr = 1;                 /* [0] is none */
@@ -78,6 +78,7 @@ static uint32_t take_node(struct ranges *ranges)
 
 	if (index) {
 		ranges->first_free = ranges->nodes[index].parent;
+		ranges->nr_used++;
 		return index;
 	}
 	if (ranges->nr >= ranges->max)
@@ -87,6 +88,7 @@ static uint32_t take_node(struct ranges *ranges)
 		return 0;
 	ranges->nodes = nodes;
 	memset(&nodes[ranges->nr], 0, sizeof(*nodes));
+	ranges->nr_used++;
 	return ranges->nr++;
 }
 
@@ -101,6 +103,7 @@ void range_give_node(struct ranges *ranges, uint32_t index)
 	node->flags = NODE_DEAD;
 	node->parent = ranges->first_free;
 	ranges->first_free = index;
+	ranges->nr_used--;
 }
 
 static struct range_log *log_of(struct cpu_thread *thread)

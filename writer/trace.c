@@ -146,7 +146,7 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	if (!err)
 		err = calls_init(&trace->calls, memory / 2);
 	if (!err)
-		err = ranges_init(&trace->ranges, memory / 4);
+		err = ranges_init(&trace->ranges, memory);
 	if (!err)
 		err = names_init(&trace->names, options->names,
 				 trace->options.kernels);

@@ -46,7 +46,7 @@ enum {
 
 struct trace {
 	struct writer_options options;
-	uint32_t pid;
+	uint32_t pid, ring_fill;        /* in %: the fullest, last read */
 	uint64_t start_ns, base_ns;
 	uint64_t last_ns;               /* no true time is later: drain.c */
 	char host[128], program[128], run_id[24];

@@ -17,8 +17,11 @@
 #include "writer/trace.h"
 
 enum {
-	/* Rings of 128 KiB hold 850 ranges: 10 ms stands 85,000 a second. */
+	/* Rings of 128 KiB hold 850 ranges: 10 ms stands 85,000 a second, and
+	 * where one had filled by a fifth in it, 2 ms. */
 	POLL_MS = 10,
+	POLL_SOON_MS = 2,
+	FILL_SOON = 20,
 	/* No window: only leftovers come. */
 	POLL_CLOSED_MS = 100,
 	/* And after a while not even these, but for names, which are few, and
@@ -28,6 +31,9 @@ enum {
 	/* Buffers of activities that wait before they are worked on early:
 	 * 75,000 kernels, some 30 ms of work. */
 	WAITING_MAX = 16 << 20,
+	/* Between two flushes because of many ranges: three of them hold as
+	 * many as 300,000 a second. */
+	HURRY_MS = 100,
 };
 
 #define NS_PER_MS UINT64_C(1000000)
@@ -95,9 +101,31 @@ static void write_out(struct trace *trace)
  * come in, or none comes and what else there is has waited long enough. */
 struct due {
 	uint32_t flushes;
+	uint64_t hurried_ns;
 	uint64_t written_ns;
 	uint64_t busy_ns;       /* a window was open, or not settled */
 };
+
+/* Ranges wait for what was launched inside them, for two flushes: where they
+ * are many these come sooner, so that none is told without it. */
+static void hurry(const struct trace *trace, struct due *due)
+{
+	uint64_t now_ns = clock_now_ns();
+
+	if (ranges_use(&trace->ranges) <= RANGES_MANY ||
+	    now_ns < due->hurried_ns + HURRY_MS * NS_PER_MS)
+		return;
+	due->hurried_ns = now_ns;
+	activity_hurry();
+}
+
+static bool is_crowded(const struct trace *trace, uint64_t waiting)
+{
+	uint32_t use = ranges_use(&trace->ranges);
+
+	return waiting >= WAITING_MAX || activity_is_crowded() ||
+		use > RANGES_FULL || (waiting && use > RANGES_MANY);
+}
 
 static bool is_due(struct due *due, uint32_t flushes, uint64_t flush_ns)
 {
@@ -176,9 +204,10 @@ static void look(struct trace *trace, struct due *due)
 		due->written_ns = clock_now_ns();
 	} else if (is_due(due, flushes, trace->options.flush_ns)) {
 		write_out(trace);
-	} else if (waiting >= WAITING_MAX || activity_is_crowded()) {
+	} else if (is_crowded(trace, waiting)) {
 		batch_write(trace, false);
 	}
+	hurry(trace, due);
 }
 
 /* Of a dump that was asked for, all that has come is written. */
@@ -225,7 +254,7 @@ static bool is_awaited(const struct trace *trace, const struct due *due)
 		settled_windows(trace, window_epoch()) || dump_is_due(trace);
 }
 
-static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
+static uint64_t poll_ms(const struct trace *trace, struct due *due)
 {
 	uint32_t epoch = window_epoch();
 	uint64_t now_ns = clock_now_ns();
@@ -233,20 +262,19 @@ static uint64_t poll_ms(struct due *due, uint64_t flush_ns)
 	if (window_is_open(epoch) || window_settled() < epoch / 2)
 		due->busy_ns = now_ns;
 	if (window_is_open(epoch))
-		return POLL_MS;
+		return trace->ring_fill > FILL_SOON ? POLL_SOON_MS : POLL_MS;
 	return now_ns - due->busy_ns > ASLEEP_AFTER_MS * NS_PER_MS +
-		2 * flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
+		2 * trace->options.flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
 }
 
 /* Sleeps until the next look is due, or buffers have come; false when it is
  * time to finish. */
-static bool wait_for_next(const struct trace *trace, struct due *due,
-			  uint64_t flush_ns)
+static bool wait_for_next(const struct trace *trace, struct due *due)
 {
 	uint32_t seen = activity_arrivals();
 
 	if (!is_awaited(trace, due))
-		activity_wait(seen, poll_ms(due, flush_ns) * NS_PER_MS);
+		activity_wait(seen, poll_ms(trace, due) * NS_PER_MS);
 	return !atomic_load(&writer.must_finish);
 }
 
@@ -261,12 +289,12 @@ static void make_call(void)
 static void *run(void *argument)
 {
 	struct trace *trace = argument;
-	uint64_t flush_ns = trace->options.flush_ns, now_ns = clock_now_ns();
-	struct due due = { activity_flushes(), now_ns, now_ns };
+	uint64_t now_ns = clock_now_ns();
+	struct due due = { activity_flushes(), 0, now_ns, now_ns };
 
 	log_be_carried();
 	(void)own_thread_part_files();
-	while (wait_for_next(trace, &due, flush_ns)) {
+	while (wait_for_next(trace, &due)) {
 		make_call();
 		look(trace, &due);
 		if (dump_is_due(trace))

@@ -7,6 +7,7 @@
  *	launch N        N kernels, as fast as they go
  *	rate SECONDS    1,000 kernels a second
  *	soak SECONDS RATE    so many kernels a second, ranges around each 100
+ *	ranges SECONDS  30,000 ranges a second, two levels; each 30th launches
  *	copies SECONDS  copies alone
  *	capture SECONDS one capture of launches that takes so long
  *	queued SECONDS  launches wait behind a kernel that takes so long
@@ -96,6 +97,30 @@ static int mode_soak(const char *argument)
 	TALLY("gpu", "kernels", nr);
 	TALLY("rate", "kernels a second",
 	      (long)((double)nr * SECOND / (double)(now_ns() - start_ns)));
+	return EXIT_SUCCESS;
+}
+
+static int mode_ranges(const char *seconds)
+{
+	uint64_t start_ns = now_ns(), due_ns = start_ns;
+	uint64_t end_ns = start_ns + (uint64_t)(atof(seconds) * SECOND);
+
+	while (now_ns() < end_ns) {
+		for (int i = 0; i < 15; i++) {
+			nvtxRangePushA("outer");
+			nvtxRangePushA("inner");
+			if (!i)
+				gpu_launch(&gpu, KERNEL_COPY, NULL, 1000);
+			nvtxRangePop();
+			nvtxRangePop();
+		}
+		TALLY("gpu", "kernels", 1);
+		TALLY("nvtx", "ranges", 30);
+		due_ns += MS;
+		if (now_ns() < due_ns)
+			usleep((useconds_t)((due_ns - now_ns()) / 1000 + 1));
+	}
+	CU(cuCtxSynchronize);
 	return EXIT_SUCCESS;
 }
 
@@ -325,6 +350,7 @@ int main(int argc, char **argv)
 	} modes[] = {
 		{ "soak", mode_soak }, { "launch", mode_launch }, { "rate", mode_rate },
 		{ "copies", mode_copies }, { "capture", mode_capture },
+		{ "ranges", mode_ranges },
 		{ "queued", mode_queued }, { "idle", mode_idle }, { "again", mode_again },
 		{ "again-idle", mode_again_idle }, { "names", mode_names },
 		{ "domains", mode_domains }, { "churn", mode_churn },
