@@ -330,6 +330,9 @@ group_sources()
 			"$O/gputrace"
 		grep -v '^gputrace: ' "$WORK/sources_$mode.log" | tail -n 14 |
 			tee -a "$OUT/table.txt"
+		# What was lost in all its windows, the last line that we say.
+		grep '^gputrace: .* lost' "$WORK/sources_$mode.log" |
+			tail -n 1 | tee -a "$OUT/table.txt"
 		judge "sources_$mode"
 	done
 }
