@@ -69,10 +69,10 @@
 	  "stacks: samples in a second of CPU time") \
 	X(TORCH_SHAPES, "GPUTRACE_TORCH_SHAPES", "torch-shapes", CONTROL, "on", \
 	  "torch: shapes of operators' inputs: on, off") \
-	X(NCCL_PLUGIN, "GPUTRACE_NCCL_PLUGIN", "nccl-plugin", CONTROL, "on", \
-	  "nccl: what NCCL says itself, too: on, off") \
 	X(TORCH_MODULES, "GPUTRACE_TORCH_MODULES", "torch-modules", CONTROL, \
 	  "on", "torch: modules around operators: on, off") \
+	X(NCCL_PLUGIN, "GPUTRACE_NCCL_PLUGIN", "nccl-plugin", CONTROL, "on", \
+	  "nccl: what NCCL says itself, too: on, off") \
 	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", GLOBS, "", \
 	  "record only these NVTX domains (globs,\ncomma-separated)") \
 	X(KERNELS, "GPUTRACE_KERNELS", "kernels", GLOBS, "", \

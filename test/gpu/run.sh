@@ -338,7 +338,7 @@ group_sources()
 }
 
 # Library calls with their shapes: TFLOP/s against CUDA events; what NCCL says
-# to NVTX.
+# to NVTX, and to a profiler plug-in.
 group_libraries()
 {
 	mkdir -p "$WORK/libraries"
