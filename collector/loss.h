@@ -9,7 +9,7 @@
  * file (gputrace.losses), at the end on stderr and in `gputrace check`.
  */
 #define LOSSES(X) \
-	X(LOSS_RING_FULL, "ring full")               /* NVTX outran the writer */ \
+	X(LOSS_RING_FULL, "ring full")               /* NVTX, a source outran the writer */ \
 	X(LOSS_NO_THREAD_STATE, "no thread state")   /* over the bound; ended */ \
 	X(LOSS_NO_BUFFER, "activity buffers full")   /* at the memory bound */ \
 	X(LOSS_CUPTI_DROPPED, "dropped by CUPTI")    /* GetNumDroppedRecords */ \

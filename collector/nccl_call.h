@@ -63,7 +63,8 @@ struct nccl_task {
 };
 void nccl_args_of_task(struct call_args *args, const struct nccl_task *task);
 
-/* "ncclFloat32" of a number, or NULL. */
+/* "ncclFloat32" of the number in an ncclDataType_t, or NULL.  Context: any,
+ * signal-safe. */
 const char *nccl_type_said(uint32_t type);
 
 /* A communicator has come into being, as that rank of `ranks`; is no more, or

@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -55,7 +54,7 @@ void nccl_event_expect(void)
 	atomic_store(&is_expected, true);
 }
 
-int nccl_event_is_expected(void)
+bool nccl_event_is_expected(void)
 {
 	return atomic_load(&is_expected);
 }

@@ -2,6 +2,7 @@
 #ifndef GPUTRACE_COLLECTOR_NCCL_EVENT_H
 #define GPUTRACE_COLLECTOR_NCCL_EVENT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -29,7 +30,7 @@ struct nccl_event {
 	uint64_t comm_hash;     /* 0: as nccl_event_comm() was told */
 	uint64_t plan;          /* 0: none */
 	int root;               /* or the peer; -1: none */
-	int rank;
+	int rank;               /* the caller's, where `comm` is not known */
 	uint32_t channels;      /* 0: not told */
 };
 
@@ -56,6 +57,6 @@ void nccl_event_close(void);
 /* NCCL has been told to load this library: calls are seen without wrappers,
  * too.  Context: attach, before the source is armed. */
 void nccl_event_expect(void);
-int nccl_event_is_expected(void);
+bool nccl_event_is_expected(void);
 
 #endif

@@ -9,8 +9,6 @@
 
 /* ---- From what the program passes to a record ---- */
 
-#define FILLED(len) (((size_t)(len) + 7) & ~(size_t)7)
-
 /* Bytes of one whose size the program leaves to us: what its schema or type
  * says, a string up to its zero, else none. */
 static size_t find_size(const struct nvtx_domain *domain,
@@ -50,7 +48,7 @@ void nvtx_payload_set(struct nvtx_message *message, const void *payloads,
 			message->flags |= RECORD_PAYLOAD_CUT;
 		}
 		used += size;
-		len += sizeof(struct payload_head) + FILLED(size);
+		len += sizeof(struct payload_head) + payload_padded(size);
 	}
 	if (i < nr)
 		message->flags |= RECORD_PAYLOAD_CUT;
@@ -84,7 +82,7 @@ void nvtx_payload_copy(const struct nvtx_message *message, char *to)
 		to += sizeof head;
 		if (size)
 			memcpy(to, payload[i].payload, size);
-		to += FILLED(size);
+		to += payload_padded(size);
 		used += size;
 	}
 }

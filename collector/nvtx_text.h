@@ -11,8 +11,9 @@
 /*
  * Domains, registered strings and categories: created seldom, kept until the
  * process ends, found again by their text where the program registers the
- * same one twice.  At most NVTX_TEXT_MAX bytes in all; beyond that the caller
- * gets NULL and the loss is counted.  A text longer than RECORD_TEXT_MAX is
+ * same one twice.  At most NVTX_TEXT_MAX bytes in all, with the schemas of
+ * payloads (nvtx_schema.h); beyond that the caller gets NULL and the loss is
+ * counted.  A text longer than RECORD_TEXT_MAX is
  * cut and counted.  Context: any thread, not signal-safe.
  */
 #define NVTX_TEXT_MAX (16u << 20)
@@ -31,10 +32,11 @@ void nvtx_category_name(struct nvtx_domain *domain, uint32_t id,
 /* Which domains are recorded: nvtx.h, nvtx_select_domains(). */
 void nvtx_domain_select(const char *globs);
 
-/* Zeroed memory that stays, of NVTX_TEXT_MAX; NULL is counted. */
+/* Zeroed memory that stays, out of NVTX_TEXT_MAX; NULL is counted. */
 void *nvtx_allocate(size_t size);
 
-/* True if it is a registered string, and not a number that looks like one. */
+/* True if it is a registered string, and not a number that looks like one:
+ * looks through them all.  Context: any, signal-safe. */
 bool nvtx_string_is(const struct nvtx_text *string);
 
 /* Bytes of a text that is `len` long which are kept where `max` fit: whole

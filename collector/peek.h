@@ -10,13 +10,13 @@
  * Reads memory that may not be there: pointers found in somebody else's
  * structures while they are being changed.
  *
- * A page is asked for once a struct peek, which lives as long as one walk:
- * rt_sigprocmask() with an impossible `how` reads 8 bytes and then refuses,
- * with EFAULT if they cannot be read and EINVAL if they can.  It changes
- * nothing, and no filter of system calls refuses it, as one may
- * process_vm_readv(), which also waits for the process's memory map to be
- * free.  Between question and read another thread could unmap the page;
- * whoever walks says why it does not.
+ * A page is asked for once a struct peek, which lives as long as one walk, or
+ * as what is read cannot go away (python_calls.h): rt_sigprocmask() with an
+ * impossible `how` reads 8 bytes and then refuses, with EFAULT if they cannot
+ * be read and EINVAL if they can.  It changes nothing, and no filter of system
+ * calls refuses it, as one may process_vm_readv(), which also waits for the
+ * process's memory map to be free.  Between question and read another thread
+ * could unmap the page; whoever walks says why it does not.
  */
 #define PEEK_PAGES 64           /* a power of two */
 
@@ -31,15 +31,17 @@ bool peek_works(void);
  * Context: any thread, signal-safe; sets errno. */
 bool peek_copy(struct peek *peek, void *to, uintptr_t from, size_t size);
 
-bool peek_other_word(struct peek *peek, uintptr_t from, uintptr_t *word);
-
 #define PEEK_PAGE_SHIFT 12      /* the smallest page that Linux has */
 
 /* What lies there belongs to others, who may be changing it or have freed it:
  * the sanitizers are right, and it does not matter. */
 #define PEEK_UNCHECKED __attribute__((no_sanitize("address", "thread")))
 
-/* Inlined: most of what is read are words of pages that were read before. */
+/* peek_word() of a page that is not known yet, or of an unaligned word. */
+bool peek_other_word(struct peek *peek, uintptr_t from, uintptr_t *word);
+
+/* As peek_copy() of one word.
+ * Inlined: most of what is read are words of pages that were read before. */
 PEEK_UNCHECKED static inline bool peek_word(struct peek *peek, uintptr_t from,
 					    uintptr_t *word)
 {

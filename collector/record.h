@@ -133,16 +133,21 @@ struct range_record {
 /*
  * A structured payload, as the program passed it, of a schema of the range's
  * domain (nvtx_schema.h): at most PAYLOADS_MAX heads with their bytes behind
- * them, each filled up to 8, anywhere in the text.
+ * them, each padded to 8, anywhere in the text.
  */
 #define PAYLOADS_MAX 4
 #define PAYLOAD_BYTES_MAX 256   /* of an event, in all */
 
 struct payload_head {
 	uint64_t schema;        /* 0: no more */
-	uint32_t len;
+	uint32_t len;           /* of the bytes behind it, without padding */
 	uint32_t reserved;
 };
+
+static inline size_t payload_padded(size_t len)
+{
+	return (len + 7) & ~(size_t)7;
+}
 
 enum named_kind {
 	NAMED_THREAD,      /* handle: system thread id (also of BEGIN, END:
@@ -202,7 +207,8 @@ struct slice_record {
 	struct record head;     /* t_ns: its start */
 	uint64_t end_ns;        /* counter, instant: 0 */
 	const struct slice_kind *kind;
-	uint32_t tid;           /* slice: 0: the thread in whose ring it is */
+	uint32_t tid;           /* slice: its thread, 0: the ring's; counter,
+				 * instant: a device's number, if it has one */
 	uint32_t nr_values;
 	uint64_t values[];      /* then the text */
 };

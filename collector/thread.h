@@ -12,7 +12,8 @@
 
 /*
  * What we keep for each thread of the program that produced a record: its
- * ring and its open ranges, behind one thread-local pointer.
+ * ring, its open ranges and the modules around its operators, behind one
+ * thread-local pointer.
  *
  * When the thread ends, the next new one takes its state over at once, ring
  * and all: a RECORD_THREAD_BEGIN says whose records follow.  So the memory is

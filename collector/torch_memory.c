@@ -9,6 +9,8 @@
 #include "collector/source.h"
 #include "collector/window.h"
 
+const char *const torch_memory_libraries[] = { "libc10.so", NULL };
+
 /* c10::DeviceType.  The CPU's allocator tells nothing while no profiler is on
  * (only mapped files come, without a total), so it is left to that. */
 enum { DEVICE_CUDA = 1 };
@@ -41,10 +43,9 @@ _Atomic bool torch_memory_on;
 
 void torch_memory_arm(void)
 {
-	static const char *const libraries[] = { "libc10.so", NULL };
 	static const struct real_symbol symbol = REAL_SYMBOL(
 		"_ZN3c1027reportMemoryUsageToProfilerEPvlmmNS_6DeviceE",
-		libraries);
+		torch_memory_libraries);
 
 	if (!real_symbol_is_behind(&symbol))
 		log_line(LOG_WARN, "torch: what PyTorch allocates is seen only "

@@ -28,6 +28,10 @@ struct c10_device {
 	int8_t index;
 };
 
+/* Where the functions are that the allocator tells; NULL: the end. */
+extern const char *const torch_memory_libraries[]
+	__attribute__((visibility("hidden")));
+
 /* What all tell; totals of the device, in bytes, after it. */
 struct torch_memory {
 	const void *address;
@@ -36,7 +40,8 @@ struct torch_memory {
 	struct c10_device device;
 };
 
-/* Before the first window: one line where the calls cannot come to us. */
+/* One line where the calls cannot come to us.  Context: attach, before the
+ * first window; takes the loader's lock. */
 void torch_memory_arm(void);
 
 /* A window is open; is over.  Context: any thread, in a fork's child too. */

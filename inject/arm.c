@@ -94,6 +94,7 @@ void arm(const char *variable)
 	entry = malloc(size);
 	if (entry)
 		snprintf(entry, size, "%s=%s", variable, own_path);
+	/* "CUDA", "NVTX", "NCCL". */
 	if (!entry || !set(variable, entry))
 		log_line(LOG_WARN, "no memory for %s, by which %.4s finds us",
 			 variable, variable);

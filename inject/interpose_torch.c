@@ -15,14 +15,13 @@
  *
  * T is size_t, in 1.13 and before int64_t; in registers they are the same.
  */
-static const char *const libraries[] = { "libc10.so", NULL };
 
 /* Recorded first, so that the way on is a jump. */
 #define TORCH_REPORT(function, parameters, arguments, tell, ...)	\
 	LIBRARY_EXPORT void function parameters;			\
 	static const struct real_symbol function##_symbol = {		\
 		#function, sizeof #function - 1,			\
-		(const void *)function, libraries,			\
+		(const void *)function, torch_memory_libraries,		\
 	};								\
 	static __attribute__((noinline)) void function##_tell parameters \
 	{								\

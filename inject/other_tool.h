@@ -3,9 +3,9 @@
 #define GPUTRACE_INJECT_OTHER_TOOL_H
 
 /*
- * Somebody else's library in CUDA_INJECTION64_PATH or NVTX_INJECTION64_PATH:
- * the driver and NVTX have room for one.  It was put there on purpose and
- * stays; what the user misses is said.
+ * Somebody else's library in CUDA_INJECTION64_PATH, NVTX_INJECTION64_PATH or
+ * NCCL_PROFILER_PLUGIN: the driver, NVTX and NCCL have room for one.  It was
+ * put there on purpose and stays; what the user misses is said.
  */
 
 /* The library that the variable named when we were loaded, or NULL if it was

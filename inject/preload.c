@@ -28,11 +28,13 @@
  *                           real _exit for later
  *   CUDA_INJECTION64_PATH   the driver calls InitializeInjection() in cuInit
  *   NVTX_INJECTION64_PATH   each user of NVTX calls InitializeInjectionNvtx2(),
- *                           and of its extensions the one with that name
+ *                           of its extensions
+ *                           InitializeInjectionNvtxExtension()
  *   dlopen, late            constructor: late.c; with settings of its own:
  *                           gputrace_attach()
  *
  * A second copy of the library in one process passes calls on to the first.
+ * NCCL looks up tables in it (nccl_plugin.h), which attach nothing.
  */
 #define EXPORT __attribute__((visibility("default")))
 

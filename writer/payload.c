@@ -205,9 +205,9 @@ static bool next_payload(const char **at, const char *end,
 
 static const char *behind(const char *at, const char *end, uint32_t len)
 {
-	size_t filled = ((size_t)len + 7) & ~(size_t)7;
+	size_t padded = payload_padded(len);
 
-	return filled < (size_t)(end - at) ? at + filled : end;
+	return padded < (size_t)(end - at) ? at + padded : end;
 }
 
 /* Members of all payloads, the n-th in an object.  False: not all is there. */

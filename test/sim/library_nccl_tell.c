@@ -318,8 +318,7 @@ void nccl_tell_call(struct nccl_task *task)
 
 	if (!profiler)
 		return;
-	task->mask = atomic_load_explicit(&mask,
-						       memory_order_relaxed);
+	task->mask = atomic_load_explicit(&mask, memory_order_relaxed);
 	if (version < 5 || !task->mask)
 		return;
 	if (!group_api)
