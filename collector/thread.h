@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "collector/module_chain.h"
 #include "collector/open_ranges.h"
 #include "collector/ring.h"
+#include "collector/torch_chain.h"
 
 /*
  * What we keep for each thread of the program that produced a record: its
@@ -29,7 +29,7 @@ struct thread {
 	struct ring *ring;
 	uint32_t ring_size;
 	struct range_stack ranges;
-	struct module_chain modules;
+	struct torch_chain modules;
 };
 
 /* The calling thread's, or NULL before its first record.  The one

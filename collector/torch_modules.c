@@ -7,10 +7,10 @@
 #include <sys/mman.h>
 
 #include "collector/log.h"
-#include "collector/module_chain.h"
 #include "collector/python_interpreter.h"
 #include "collector/source.h"
 #include "collector/thread.h"
+#include "collector/torch_chain.h"
 #include "collector/window.h"
 
 static struct nvtx_domain modules = {
@@ -187,14 +187,14 @@ static uint32_t nr_open(struct range_stack *stack)
 	return i < 0 ? 0 : (uint32_t)open_ranges_at(stack, (uint32_t)i)->id + 1;
 }
 
-static void leave(struct module_chain *chain, uint32_t keep)
+static void leave(struct torch_chain *chain, uint32_t keep)
 {
 	for (; chain->nr > keep; chain->nr--)
 		source_range_pop(&modules);
 }
 
 /* Of another window, or of a thread that had this state before. */
-static void begin(struct module_chain *chain, struct range_stack *stack,
+static void begin(struct torch_chain *chain, struct range_stack *stack,
 		  uint32_t epoch)
 {
 	chain->nr = nr_open(stack);
@@ -211,7 +211,7 @@ static inline bool is_same(const struct python_call *a,
 }
 
 struct look {
-	struct module_chain *chain;
+	struct torch_chain *chain;
 	bool is_exact;
 	uint32_t keep;
 };
@@ -220,7 +220,7 @@ struct look {
 static bool is_known(const struct python_call *call, void *of)
 {
 	struct look *look = of;
-	struct module_chain *chain = look->chain;
+	struct torch_chain *chain = look->chain;
 
 	for (uint32_t i = chain->nr; look->is_exact && i-- > 0;)
 		if (is_same(&chain->call[i], call)) {
@@ -235,7 +235,7 @@ static bool is_known(const struct python_call *call, void *of)
 static void compare_all(struct look *look, const struct python_call *found,
 			int *nr)
 {
-	struct module_chain *chain = look->chain;
+	struct torch_chain *chain = look->chain;
 	uint32_t keep = 0;
 
 	while (*nr && keep < chain->nr &&
@@ -247,17 +247,17 @@ static void compare_all(struct look *look, const struct python_call *found,
 	look->keep = keep;
 }
 
-static void follow(struct module_chain *chain, uintptr_t top)
+static void follow(struct torch_chain *chain, uintptr_t top)
 {
-	struct python_call found[MODULE_CHAIN_MAX];
+	struct python_call found[TORCH_CHAIN_MAX];
 	struct look look = { chain, python_calls_are_exact(), 0 };
 	int nr = python_calls_walk(&chain->peek, top, found,
-				   MODULE_CHAIN_MAX, is_known, &look);
+				   TORCH_CHAIN_MAX, is_known, &look);
 
 	if (!look.is_exact)
 		compare_all(&look, found, &nr);
 	leave(chain, look.keep);
-	while (nr-- && chain->nr < MODULE_CHAIN_MAX) {
+	while (nr-- && chain->nr < TORCH_CHAIN_MAX) {
 		push(&chain->peek, found[nr].self);
 		chain->call[chain->nr++] = found[nr];
 	}
@@ -265,15 +265,15 @@ static void follow(struct module_chain *chain, uintptr_t top)
 
 /* Since the operator around began nothing has called Python, or all is as it
  * was then. */
-static bool is_as_before(const struct module_chain *chain, int64_t level,
+static bool is_as_before(const struct torch_chain *chain, int64_t level,
 			 uintptr_t top)
 {
-	return level > 0 && level <= MODULE_CHAIN_LEVELS &&
+	return level > 0 && level <= TORCH_CHAIN_LEVELS &&
 	       chain->began[level - 1].top == top &&
 	       chain->began[level - 1].nr == chain->nr;
 }
 
-static void follow_from(struct module_chain *chain, struct range_stack *stack,
+static void follow_from(struct torch_chain *chain, struct range_stack *stack,
 			int64_t level)
 {
 	uintptr_t top = python_calls_top(&chain->peek);
@@ -284,7 +284,7 @@ static void follow_from(struct module_chain *chain, struct range_stack *stack,
 		chain->nr = nr;
 	if (!is_as_before(chain, level, top))
 		follow(chain, top);
-	if (level < MODULE_CHAIN_LEVELS) {
+	if (level < TORCH_CHAIN_LEVELS) {
 		chain->began[level].top = top;
 		chain->began[level].nr = chain->nr;
 	}
@@ -293,7 +293,7 @@ static void follow_from(struct module_chain *chain, struct range_stack *stack,
 void torch_modules_look(int64_t level)
 {
 	struct thread *thread = thread_self();
-	struct module_chain *chain;
+	struct torch_chain *chain;
 	struct range_stack *stack;
 	uint32_t epoch = window_epoch();
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#ifndef GPUTRACE_COLLECTOR_MODULE_CHAIN_H
-#define GPUTRACE_COLLECTOR_MODULE_CHAIN_H
+#ifndef GPUTRACE_COLLECTOR_TORCH_CHAIN_H
+#define GPUTRACE_COLLECTOR_TORCH_CHAIN_H
 
 #include <stdint.h>
 
@@ -9,11 +9,12 @@
 
 /* The modules that a thread was in when its last operator began
  * (torch_modules.h), outermost first: call[i] is the range of level i.  Deeper
- * ones are not told.  The thread's own; of another window: nothing. */
-#define MODULE_CHAIN_MAX 64
-#define MODULE_CHAIN_LEVELS 16  /* of operators in one another */
+ * ones are not told.  Of another window (`epoch`): nothing.
+ * Context: the thread itself; thread.c, when it takes over the state. */
+#define TORCH_CHAIN_MAX 64
+#define TORCH_CHAIN_LEVELS 16  /* of operators in one another */
 
-struct module_chain {
+struct torch_chain {
 	uint32_t epoch;
 	uint32_t nr;
 	/* When the last operator of this level began: the innermost frame,
@@ -21,8 +22,8 @@ struct module_chain {
 	struct {
 		uintptr_t top;
 		uint32_t nr;
-	} began[MODULE_CHAIN_LEVELS];
-	struct python_call call[MODULE_CHAIN_MAX];
+	} began[TORCH_CHAIN_LEVELS];
+	struct python_call call[TORCH_CHAIN_MAX];
 	struct peek peek;
 };
 
