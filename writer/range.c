@@ -16,7 +16,7 @@ enum { PUSHED_MAX = 4096 };
 int ranges_init(struct ranges *ranges, uint64_t bytes)
 {
 	memset(ranges, 0, sizeof(*ranges));
-	ranges->max = (uint32_t)(bytes / (sizeof(struct node) + 64)) + 1;
+	ranges->max_bytes = bytes + sizeof(struct node);
 	ranges->size = 256;
 	ranges->nodes = calloc(ranges->size, sizeof(*ranges->nodes));
 	ranges->nr = 1;                 /* [0] is none */
@@ -24,7 +24,12 @@ int ranges_init(struct ranges *ranges, uint64_t bytes)
 	return ranges->nodes && ranges->early ? 0 : -ENOMEM;
 }
 
-static void free_content(struct node *node)
+static size_t text_bytes(const struct node *node)
+{
+	return node->text ? (size_t)node->text_len + node->args_len + 1 : 0;
+}
+
+static void free_content(struct ranges *ranges, struct node *node)
 {
 	struct projection *projection;
 
@@ -32,6 +37,7 @@ static void free_content(struct node *node)
 		node->projections = projection->next;
 		free(projection);
 	}
+	ranges->bytes -= text_bytes(node);
 	free(node->text);
 	node->text = NULL;
 }
@@ -41,7 +47,7 @@ void ranges_fini(struct ranges *ranges)
 	uint32_t i;
 
 	for (i = 1; ranges->nodes && i < ranges->nr; i++)
-		free_content(&ranges->nodes[i]);
+		free_content(ranges, &ranges->nodes[i]);
 	free(ranges->nodes);
 	free(ranges->open_started);
 	free(ranges->early);
@@ -76,19 +82,19 @@ static uint32_t take_node(struct ranges *ranges)
 	uint32_t index = ranges->first_free;
 	struct node *nodes;
 
+	if (ranges->bytes + sizeof(*nodes) > ranges->max_bytes)
+		return 0;
 	if (index) {
 		ranges->first_free = ranges->nodes[index].parent;
-		ranges->nr_used++;
+		ranges->bytes += sizeof(*nodes);
 		return index;
 	}
-	if (ranges->nr >= ranges->max)
-		return 0;
 	nodes = room(ranges->nodes, ranges->nr, &ranges->size, sizeof(*nodes));
 	if (!nodes)
 		return 0;
 	ranges->nodes = nodes;
 	memset(&nodes[ranges->nr], 0, sizeof(*nodes));
-	ranges->nr_used++;
+	ranges->bytes += sizeof(*nodes);
 	return ranges->nr++;
 }
 
@@ -97,13 +103,13 @@ void range_give_node(struct ranges *ranges, uint32_t index)
 	struct node *node = &ranges->nodes[index];
 	uint32_t turn = node->turn + 1;
 
-	free_content(node);
+	free_content(ranges, node);
 	memset(node, 0, sizeof(*node));
 	node->turn = turn;
 	node->flags = NODE_DEAD;
 	node->parent = ranges->first_free;
 	ranges->first_free = index;
-	ranges->nr_used--;
+	ranges->bytes -= sizeof(*node);
 }
 
 static struct range_log *log_of(struct cpu_thread *thread)
@@ -171,7 +177,8 @@ static void fill(struct node *node, const struct range_record *record,
 
 /* Copies the record's own name, if that is what it is called by, and its
  * arguments. */
-static bool keep_text(struct node *node, const struct range_record *record,
+static bool keep_text(struct ranges *ranges, struct node *node,
+		      const struct range_record *record,
 		      const struct record_text *text)
 {
 	size_t len = record->string ? 0 : text->name_len;
@@ -188,6 +195,7 @@ static bool keep_text(struct node *node, const struct range_record *record,
 	node->text[len + text->args_len] = 0;
 	node->text_len = (uint32_t)len;
 	node->args_len = (uint32_t)text->args_len;
+	ranges->bytes += text_bytes(node);
 	return true;
 }
 
@@ -196,6 +204,7 @@ void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
 {
 	struct node *node = &ranges->nodes[index];
 	size_t used = (size_t)node->text_len + node->args_len;
+	size_t before = text_bytes(node);
 	char *text = realloc(node->text, used + len + 1);
 
 	if (!text) {
@@ -207,6 +216,7 @@ void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
 		text[used++] = ',';
 	memcpy(text + used, args, len);
 	node->args_len = (uint32_t)(used + len) - node->text_len;
+	ranges->bytes += text_bytes(node) - before;
 }
 
 static void link_parent(struct ranges *ranges, uint32_t index,
@@ -246,7 +256,8 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	if (log && (is_started || log->nr_pushed < PUSHED_MAX) &&
 	    log_has_room(log) && started_has_room(ranges))
 		index = take_node(ranges);
-	if (!index || !keep_text(&ranges->nodes[index], record, text)) {
+	if (!index || !keep_text(ranges, &ranges->nodes[index],
+				 record, text)) {
 		if (index)
 			range_give_node(ranges, index);
 		loss_add(LOSS_TABLE_FULL, 1);

@@ -33,8 +33,8 @@
  */
 #define RANGE_OPEN UINT64_MAX
 
-/* In percent of the bound on nodes: CUPTI is asked sooner for the launches that
- * they wait for; they wait no longer. */
+/* In percent of the bound on memory: CUPTI is asked sooner for the launches
+ * that they wait for; they wait no longer. */
 enum { RANGES_MANY = 25, RANGES_FULL = 75 };
 
 struct log_entry {
@@ -102,7 +102,7 @@ struct node {
 struct ranges {
 	struct node *nodes;             /* [0] is none */
 	uint32_t nr, size, first_free;
-	uint32_t max, nr_used;
+	uint64_t bytes, max_bytes;      /* of nodes in use, and their texts */
 	uint32_t cycle;                 /* write-outs in which buffers came */
 	uint32_t *open_started;         /* start/end ranges that are open */
 	uint32_t nr_started, started_size;
@@ -117,10 +117,10 @@ struct ranges {
 int ranges_init(struct ranges *ranges, uint64_t bytes);
 void ranges_fini(struct ranges *ranges);
 
-/* Of the bound on nodes, in percent. */
+/* Of the bound on memory, in percent. */
 static inline uint32_t ranges_use(const struct ranges *ranges)
 {
-	return (uint32_t)((uint64_t)ranges->nr_used * 100 / ranges->max);
+	return (uint32_t)(ranges->bytes * 100 / ranges->max_bytes);
 }
 
 /* Opens a range at start_ns.  0 without memory (counted). */
