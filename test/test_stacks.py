@@ -123,8 +123,12 @@ def test_shares(tmp_path):
     total = cpu["heavy us"] + cpu["light us"]
     assert found["work"] > 0.8 * total * 250e-6
     assert found["work"] < 1.1 * total * 250e-6
+    # Where others have the CPU at most ticks, one signal stands for many.
+    slices = trace.slices("sample")
+    span = max(s["end"] for s in slices) - min(s["start"] for s in slices)
     assert abs(found["heavy"] / (found["heavy"] + found["light"]) -
-               cpu["heavy us"] / total) < 0.02
+               cpu["heavy us"] / total) < (0.02 if span < total * 1200
+                                           else 0.1)
     # Nested as they were called; a slice of its own each time.
     outer = {s["name"].split(" (")[0]: s for s in trace.slices("sample")}
     assert outer["heavy"]["tid"] == outer["work"]["tid"] >= 5000000
