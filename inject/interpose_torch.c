@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "collector/osrt_next.h"
 #include "collector/torch_memory.h"
 #include "inject/interpose_library.h"
 
@@ -16,23 +18,38 @@
  * T is size_t, in 1.13 and before int64_t; in registers they are the same.
  */
 
+/*
+ * libc10's own function: the first behind us, kept from the first call on.  The
+ * caller holds its allocator's lock, so the loader's, under which a library's
+ * constructor may allocate, is not taken: no dlsym().  (libc10 has symbols that
+ * are unique in the process, and so is never unloaded.)
+ */
+static void *find_behind(const char *name, void *_Atomic *kept)
+{
+	struct next_symbol symbol = { .name = name, .versions = { "", "" } };
+
+	osrt_next_find(&symbol, 1);
+	atomic_store_explicit(kept, symbol.next, memory_order_release);
+	return symbol.next;
+}
+
 /* Recorded first, so that the way on is a jump. */
 #define TORCH_REPORT(function, parameters, arguments, tell, ...)	\
 	LIBRARY_EXPORT void function parameters;			\
-	static const struct real_symbol function##_symbol = {		\
-		#function, sizeof #function - 1,			\
-		(const void *)function, torch_memory_libraries,		\
-	};								\
 	static __attribute__((noinline)) void function##_tell parameters \
 	{								\
 		tell(&(struct torch_memory){ __VA_ARGS__ });		\
 	}								\
 	void function parameters					\
 	{								\
+		static void *_Atomic behind;				\
 		void (*call) parameters = (void (*) parameters)		\
-			real_symbol_find(&function##_symbol,		\
-					 __builtin_return_address(0));	\
+			atomic_load_explicit(&behind,			\
+					     memory_order_acquire);	\
 									\
+		if (__builtin_expect(!call, 0))				\
+			call = (void (*) parameters)			\
+				find_behind(#function, &behind);	\
 		if (torch_memory_is_recorded())				\
 			function##_tell arguments;			\
 		if (call)						\

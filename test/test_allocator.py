@@ -200,6 +200,17 @@ def test_a_library_that_came_late(tmp_path):
     assert "[memory]" not in out.read_text()
 
 
+@pytest.mark.parametrize("start", ["now", "off"])
+def test_under_the_loader_s_lock(tmp_path, start):
+    """It is told under its own lock: who takes the loader's there waits for a
+    library's constructor that allocates."""
+    done = run("allocator", folder("c10"), "constructor",
+               BUILD / "shim" / "constructor.so", GPUTRACE_START=start,
+               GPUTRACE_OUT=tmp_path / "t.json", timeout=20, **TRACE)
+    assert done.status == 0, done.err
+    check_program(done.did)
+
+
 def test_names():
     """The C++ names are those of the functions that PyTorch declares
     (c10/core/Allocator.h, 2.0 and 1.13)."""

@@ -10,6 +10,8 @@
  *	busy      THREADS threads of N rounds each, all on both devices
  *	windows   N windows with a round in each, and one between two
  *	fork      a child that allocates, N times
+ *	constructor   the first allocation, while a library's constructor (of
+ *	          the file N) allocates too, under the loader's lock
  *	burst     THREADS bursts (at most 64) of N pairs of an allocation and its
  *	          free, 25 ms apart: the median of ns a pair, on stdout
  *
@@ -143,6 +145,39 @@ static void forks(long nr)
 	}
 }
 
+/* ---- constructor ---- */
+
+static _Atomic int is_in_constructor;
+
+static void in_constructor(void)
+{
+	is_in_constructor = 1;
+	usleep(200000);         /* the other has the allocator's lock by then */
+	one_round(1);
+}
+
+static void *allocate_beside(void *unused)
+{
+	while (!is_in_constructor)
+		usleep(1000);
+	one_round(2);
+	return unused;
+}
+
+static void constructor(const char *path)
+{
+	pthread_t thread;
+	char address[32];
+
+	snprintf(address, sizeof address, "%lx",
+		 (unsigned long)(uintptr_t)in_constructor);
+	setenv("IN_CONSTRUCTOR", address, 1);
+	if (pthread_create(&thread, NULL, allocate_beside, NULL) ||
+	    !dlopen(path, RTLD_NOW))
+		exit(EXIT_FAILURE);
+	pthread_join(thread, NULL);
+}
+
 static int by_value(const void *a, const void *b)
 {
 	double x = *(const double *)a, y = *(const double *)b;
@@ -221,6 +256,8 @@ int main(int argc, char **argv)
 		windows(nr);
 	else if (!strcmp(mode, "fork"))
 		forks(nr);
+	else if (!strcmp(mode, "constructor") && argc > 3)
+		constructor(argv[3]);
 	else if (!strcmp(mode, "burst"))
 		burst(nr, nr_threads);
 	gpu_close(&gpu);
