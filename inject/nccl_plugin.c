@@ -27,7 +27,8 @@ static bool has_line(const char *text)
 
 static bool file_has_line(const char *folder, const char *name)
 {
-	char path[PATH_MAX], text[4096];
+	static char text[64 << 10];
+	char path[PATH_MAX];
 
 	snprintf(path, sizeof path, "%s%s", folder, name);
 	text_file_read(path, text, sizeof text);
@@ -40,6 +41,8 @@ static bool is_in_files(void)
 	const char *file = environment_get("NCCL_CONF_FILE");
 	const char *home = environment_get("HOME");
 
+	if (file && !*file)             /* as if it were not set */
+		file = NULL;
 	return (file && file_has_line(file, "")) ||
 		(!file && home && file_has_line(home, "/.nccl.conf")) ||
 		file_has_line("/etc/nccl.conf", "");

@@ -268,7 +268,8 @@ def test_a_process_without_cuda_is_left_alone():
     assert done.status == 0 and "NCCL_" not in done.out
 
 
-@pytest.mark.parametrize("way", ["environment", "program", "home", "file"])
+@pytest.mark.parametrize("way", ["environment", "program", "home", "file",
+                                 "empty", "long"])
 def test_a_plugin_of_the_user_stays(tmp_path, way):
     """Wherever NCCL would take it from."""
     line = "# mine\nNCCL_DEBUG=WARN\nNCCL_PROFILER_PLUGIN=other\n"
@@ -280,12 +281,23 @@ def test_a_plugin_of_the_user_stays(tmp_path, way):
         args = ["--own-plugin", "other"]
     elif way == "home":
         settings["HOME"] = tmp_path
+    elif way == "empty":    # for NCCL it is not set, then
+        settings.update(HOME=tmp_path, NCCL_CONF_FILE="")
     else:
+        if way == "long":
+            (tmp_path / ".nccl.conf").write_text("# mine\n" * 3000 + line)
         settings["NCCL_CONF_FILE"] = tmp_path / ".nccl.conf"
     done, trace = handle(tmp_path, *args, **settings)
     assert plugin_of(done) == ("other" if way in ("environment", "program")
                                else "")
     assert not trace.slices("nccl")
+
+
+def test_a_file_that_is_a_pipe(tmp_path):
+    """Nobody writes into it; cuInit does not wait."""
+    os.mkfifo(tmp_path / "pipe")
+    done, _ = handle(tmp_path, NCCL_CONF_FILE=tmp_path / "pipe")
+    assert plugin_of(done)
 
 
 def test_other_lines_of_a_file_do_not_count(tmp_path):
