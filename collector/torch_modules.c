@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "collector/log.h"
+#include "collector/loss.h"
 #include "collector/python_interpreter.h"
 #include "collector/source.h"
 #include "collector/thread.h"
@@ -31,6 +32,9 @@ static const struct python_function call_impl = {
  */
 enum { NR_CLASSES = 2048, NR_INSTANCES = 1 << 16, PROBES = 16 };
 enum { CLASS_NAME_MAX = 96 };
+
+/* Of a thread's open ranges (open_ranges.h), which modules leave free. */
+enum { SPARE_RANGES = 16, SPARE_BYTES = 2048 };
 
 struct class {
 	_Atomic uintptr_t type;         /* 0: free */
@@ -86,9 +90,12 @@ static struct class *class_of(struct peek *peek, uintptr_t type)
 					      memory_order_release);
 			return class;
 		}
-		if (known == type && atomic_load_explicit(&class->name_at,
-				memory_order_acquire) == name_at)
-			return class;
+		if (known != type)
+			continue;
+		known = atomic_load_explicit(&class->name_at,
+					     memory_order_acquire);
+		if (known == name_at || !known)
+			return known ? class : NULL;
 	}
 	return NULL;
 }
@@ -224,7 +231,7 @@ static bool is_known(const struct python_call *call, void *of)
 
 	for (uint32_t i = chain->nr; look->is_exact && i-- > 0;)
 		if (is_same(&chain->call[i], call)) {
-			look->keep = i + 1;
+			look->keep = call->serial ? i + 1 : 0;
 			return call->serial;
 		}
 	look->keep = 0;
@@ -247,7 +254,16 @@ static void compare_all(struct look *look, const struct python_call *found,
 	look->keep = keep;
 }
 
-static void follow(struct torch_chain *chain, uintptr_t top)
+/* What is not kept would not be ended by what is around it: modules leave some
+ * room to the program's ranges, and are none where that is taken. */
+static bool has_room(const struct range_stack *stack)
+{
+	return !stack->not_kept && stack->nr + SPARE_RANGES < OPEN_RANGES_MAX &&
+		stack->used + SPARE_BYTES < OPEN_RANGES_BYTES;
+}
+
+static void follow(struct torch_chain *chain, struct range_stack *stack,
+		   uintptr_t top)
 {
 	struct python_call found[TORCH_CHAIN_MAX];
 	struct look look = { chain, python_calls_are_exact(), 0 };
@@ -258,6 +274,10 @@ static void follow(struct torch_chain *chain, uintptr_t top)
 		compare_all(&look, found, &nr);
 	leave(chain, look.keep);
 	while (nr-- && chain->nr < TORCH_CHAIN_MAX) {
+		if (!has_room(stack)) {
+			loss_add(LOSS_TABLE_FULL, 1);
+			return;
+		}
 		push(&chain->peek, found[nr].self);
 		chain->call[chain->nr++] = found[nr];
 	}
@@ -283,7 +303,7 @@ static void follow_from(struct torch_chain *chain, struct range_stack *stack,
 	if (nr < chain->nr)
 		chain->nr = nr;
 	if (!is_as_before(chain, level, top))
-		follow(chain, top);
+		follow(chain, stack, top);
 	if (level < TORCH_CHAIN_LEVELS) {
 		chain->began[level].top = top;
 		chain->began[level].nr = chain->nr;
@@ -301,10 +321,14 @@ void torch_modules_look(int64_t level)
 		return;
 	chain = &thread->modules;
 	stack = thread_ranges(thread);
-	if (stack->not_kept)
-		return;
 	if (chain->epoch != epoch)
 		begin(chain, stack, epoch);
+	if (stack->not_kept) {
+		chain->nr = nr_open(stack);
+		leave(chain, 0);
+		loss_add(LOSS_TABLE_FULL, 1);
+		return;
+	}
 	follow_from(chain, stack, level);
 }
 

@@ -182,6 +182,22 @@ def test_too_deep(tmp_path, python):
         assert len(found[name]) == min(64, len(inside))
 
 
+def test_full(tmp_path, python):
+    """Where the program's ranges leave no room there are fewer modules, and
+    that is counted; none stays open."""
+    _, trace, told = traced_modules(tmp_path, python, "full")
+    found, less = around(trace), 0
+    for name, _, inside in told:    # one that was left out has no number
+        want = [PREFIX + cls for cls, _, _ in inside]
+        got = [e["name"].rsplit("_", 1)[0] for e in found[name]]
+        assert got == want[:len(got)], name
+        less += len(got) < len(want)
+    assert got == want and len(want) == 2   # the last is as ever
+    assert less and set(trace.losses()) == {"table full"}
+    assert not any("open" in e["args"] for e in
+                   trace.slices("python_function"))
+
+
 def test_no_interpreter(tmp_path):
     """A program of C++ has operators, and one line."""
     done, trace = traced(tmp_path, "operators", torch(tmp_path, "2.11.0"),

@@ -6,6 +6,7 @@ Module is of a file MODULE, whose path ends as the real one's.  Each operator
 launches a kernel.  Prints, as the last line, for each operator the calls of
 modules that it was in, as the modules themselves noted it: name, thread,
 [[class, object, call], ...], outermost first."""
+import contextlib
 import ctypes
 import json
 import runpy
@@ -292,6 +293,18 @@ def everything():
         model(new())
         Annotated(Linear())(new())
     op("no module")
+
+
+def full():
+    """As many open ranges as a thread may have, and more."""
+    for depth in 200, 238, 239, 240, 253, 254, 255, 256, 260:
+        with contextlib.ExitStack() as stack:
+            for i in range(depth):
+                stack.enter_context(Annotation("annotation"))
+            Sequential(Block(Linear()))(new())
+            op("no module")
+        op("no module")
+    Sequential(Block(Linear()))(new())
 
 
 def in_thread():
