@@ -89,7 +89,8 @@ static const char *shown(uint64_t id, const void *data, size_t size)
 	do { \
 		const char *shown_ = shown(id, data, size); \
 		if (strcmp(shown_, expected)) \
-			fprintf(stderr, "%s\nnot %s\n", shown_, expected); \
+			fprintf(stderr, "%s\nnot %s\n", \
+				shown_ ? shown_ : "(none)", expected); \
 		CHECK(!strcmp(shown_, expected)); \
 	} while (0)
 
