@@ -271,6 +271,7 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 	link_parent(ranges, index, log);
 	log_insert(log, start_ns, index);
 	log->open[log->nr_open++] = index;
+	log->nr_passing += range_ends_inside(&ranges->nodes[index]);
 	if (is_started)
 		ranges->open_started[ranges->nr_started++] = index;
 	else

@@ -50,6 +50,7 @@ struct range_log {
 	uint32_t *open;                 /* in the order of their starts */
 	uint32_t nr_open, open_size;
 	uint32_t nr_pushed;             /* of `open` */
+	uint32_t nr_passing;            /* of `open`: ends_inside */
 };
 
 /* What a range did on one stream. */
@@ -198,6 +199,12 @@ void ranges_sweep(struct ranges *ranges, struct cpu_threads *threads);
 void range_give_node(struct ranges *ranges, uint32_t index);
 
 const char *range_name(const struct node *node, uint32_t *len);
+
+/* Its end is that of what is inside: nvtx_domain.ends_inside. */
+static inline bool range_ends_inside(const struct node *node)
+{
+	return node->domain && node->domain->ends_inside;
+}
 
 void range_log_destroy(struct range_log *log);
 

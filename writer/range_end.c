@@ -49,11 +49,6 @@ static bool crosses_written(const struct node *node)
 	       (node->inside_ns && node->inside_ns < node->end_ns);
 }
 
-static bool ends_inside(const struct node *node)
-{
-	return node->domain && node->domain->ends_inside;
-}
-
 uint64_t range_open_end(const struct ranges *ranges, const struct node *node,
 			uint64_t now_ns, bool *is_running)
 {
@@ -62,7 +57,7 @@ uint64_t range_open_end(const struct ranges *ranges, const struct node *node,
 	uint32_t i;
 
 	*is_running = true;
-	if (!ends_inside(node))
+	if (!range_ends_inside(node))
 		return now_ns;
 	for (i = log->nr_open; i-- > 0;) {
 		other = &ranges->nodes[log->open[i]];
@@ -79,17 +74,21 @@ uint64_t range_open_end(const struct ranges *ranges, const struct node *node,
 		node->start_ns;
 }
 
-/* An operator, or a range that holds one of the ranges that end with them. */
+/* An operator, or a range that holds one of the ranges that end with them.
+ * The chain of parents is as long as the program is sloppy: it is followed no
+ * further than to the last of those. */
 static void ends_in(struct ranges *ranges, const struct node *node)
 {
 	bool is_operator = node->domain && node->domain->is_operator;
+	uint32_t i, left = node->thread->log->nr_passing;
 	struct node *around;
-	uint32_t i;
 
-	for (i = node->parent; i; i = around->parent) {
+	for (i = node->parent; i && left; i = around->parent) {
 		around = &ranges->nodes[i];
-		if (ends_inside(around) && around->end_ns == RANGE_OPEN &&
-		    around->inner_end_ns < node->end_ns &&
+		if (!range_ends_inside(around) || around->end_ns != RANGE_OPEN)
+			continue;
+		left--;
+		if (around->inner_end_ns < node->end_ns &&
 		    (is_operator || node->start_ns < around->inner_end_ns))
 			around->inner_end_ns = node->end_ns;
 	}
@@ -115,6 +114,7 @@ void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 	    (holds_open(ranges, node) || crosses_written(node)))
 		node->flags |= NODE_CROSSES;
 	remove_index(log->open, &log->nr_open, index);
-	if (!(node->flags & NODE_STARTED) && !ends_inside(node))
+	log->nr_passing -= range_ends_inside(node);
+	if (!(node->flags & NODE_STARTED) && !range_ends_inside(node))
 		ends_in(ranges, node);
 }

@@ -520,6 +520,39 @@ static void test_ends_inside(void)
 	CHECK(!find("gpu_user_annotation", "m").nr);
 }
 
+/* Around the operator, behind pushes that nobody pops; and no more of them
+ * are looked for than are open. */
+static void test_ends_far_inside(void)
+{
+	const struct range_log *log;
+	uint32_t i;
+
+	begin();
+	range_of(&module_domain, RECORD_RANGE_PUSH, 10 * US, "outer m");
+	scene_push(11 * US, 0, "between");
+	scene_range(RECORD_RANGE_PUSH, 12 * US, 1, "inner m")->domain =
+		&module_domain;
+	scene_commit();
+	for (i = 1; i <= 100; i++)
+		scene_push((20 + i) * US, i, "leaked");
+	op("far", 300 * US, 310 * US);
+	step(false);
+	log = cpu_thread_find(&trace->threads, SELF)->log;
+	CHECK_EQ(log->nr_passing, 2);
+	scene_range(RECORD_RANGE_POP, 390 * US, 1, NULL)->domain =
+		&module_domain;
+	scene_commit();
+	step(false);
+	CHECK_EQ(log->nr_passing, 1);
+	op("later", 400 * US, 410 * US);
+	range_of(&module_domain, RECORD_RANGE_POP, 420 * US, NULL);
+	step(false);
+	CHECK_EQ(log->nr_passing, 0);
+	finish();
+	expect("python_function", "inner m", 12 * US, 310 * US);
+	expect("python_function", "outer m", 10 * US, 410 * US);
+}
+
 /* In the file while it is open: to its last operator, or the one that runs. */
 static void test_open_ends_inside(void)
 {
@@ -546,6 +579,7 @@ int main(void)
 	test_close_known_late();
 	test_call_ends_behind();
 	test_ends_inside();
+	test_ends_far_inside();
 	test_open_ends_inside();
 	bytes_fini(&file);
 	return check_result();
