@@ -12,9 +12,12 @@
 #include "collector/nvtx.h"
 
 /* 2,048 chains: registered strings are hundreds, seldom thousands. */
-#define NR_CHAINS 2048
+#define CHAINS_LOG2 11
+#define NR_CHAINS (1u << CHAINS_LOG2)
 
 static struct nvtx_text *_Atomic strings[NR_CHAINS];
+/* The same by their addresses: a number that may be one is not to be read. */
+static struct nvtx_text *_Atomic known_strings[NR_CHAINS];
 static struct nvtx_domain *_Atomic domains;
 static _Atomic uint32_t nr_domains = 1;
 static _Atomic size_t held_bytes;
@@ -62,6 +65,23 @@ static uint32_t hash(const void *domain, const char *text, size_t len)
 	return (uint32_t)(h ^ h >> 32) % NR_CHAINS;
 }
 
+/* The upper bits of a product with 2^64 / the golden ratio. */
+static struct nvtx_text *_Atomic *known_chain(const struct nvtx_text *string)
+{
+	return &known_strings[(uintptr_t)string * 0x9e3779b97f4a7c15u >>
+			      (64 - CHAINS_LOG2)];
+}
+
+static void make_known(struct nvtx_text *string)
+{
+	struct nvtx_text *_Atomic *chain = known_chain(string);
+
+	string->next_known = atomic_load(chain);
+	while (!atomic_compare_exchange_weak(chain, &string->next_known,
+					     string))
+		;
+}
+
 struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 				     const char *text, size_t whole_len)
 {
@@ -80,6 +100,7 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 	string->is_cut = len < whole_len;
 	string->len = (uint32_t)len;
 	memcpy(string->text, text, len);
+	make_known(string);
 	string->next = atomic_load(chain);
 	while (!atomic_compare_exchange_weak(chain, &string->next, string))
 		;
@@ -88,14 +109,11 @@ struct nvtx_text *nvtx_string_create(const struct nvtx_domain *domain,
 
 bool nvtx_string_is(const struct nvtx_text *string)
 {
-	const struct nvtx_text *known;
+	const struct nvtx_text *known = atomic_load(known_chain(string));
 
-	for (size_t i = 0; i < NR_CHAINS; i++)
-		for (known = atomic_load(&strings[i]); known;
-		     known = known->next)
-			if (known == string)
-				return true;
-	return false;
+	while (known && known != string)
+		known = known->next_known;
+	return known;
 }
 
 /* True if one of the comma-separated globs fits. */

@@ -35,8 +35,8 @@ void nvtx_domain_select(const char *globs);
 /* Zeroed memory that stays, out of NVTX_TEXT_MAX; NULL is counted. */
 void *nvtx_allocate(size_t size);
 
-/* True if it is a registered string, and not a number that looks like one:
- * looks through them all.  Context: any, signal-safe. */
+/* True if it is a registered string, and not a number that looks like one,
+ * which is not read.  Context: any, signal-safe. */
 bool nvtx_string_is(const struct nvtx_text *string);
 
 /* Bytes of a text that is `len` long which are kept where `max` fit: whole

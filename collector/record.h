@@ -60,6 +60,7 @@ struct record {
  */
 struct nvtx_text {
 	struct nvtx_text *next;
+	struct nvtx_text *next_known;   /* of strings: by address */
 	const struct nvtx_domain *domain;
 	uint32_t id;    /* category id; 0 for strings */
 	uint32_t len;

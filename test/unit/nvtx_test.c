@@ -327,6 +327,28 @@ static void test_texts(void)
 	      nvtx_string_create(NULL, "a", 1));
 }
 
+/* Each of many is known by its address, and no other place is. */
+static void test_known_strings(void)
+{
+	enum { NR = 20000 };
+	static const struct nvtx_text *all[NR];
+	char text[32];
+
+	for (uint32_t i = 0; i < NR; i++) {
+		snprintf(text, sizeof text, "known %u", i);
+		all[i] = nvtx_string_create(NULL, text, strlen(text));
+	}
+	for (uint32_t i = 0; i < NR; i++) {
+		CHECK(nvtx_string_is(all[i]));
+		CHECK(!nvtx_string_is((const void *)all[i]->text));
+	}
+	CHECK(!nvtx_string_is(NULL));
+	CHECK(!nvtx_string_is((const void *)(uintptr_t)0x10));
+	nvtx_category_name(NULL, 77, "no string", 9);
+	CHECK(!nvtx_string_is(atomic_load(
+		&nvtx_default_domain()->categories)));
+}
+
 /* A name for each request: no call may look through more and more of them
  * (it was so for domains and categories). */
 static void test_many_texts(void)
@@ -360,6 +382,7 @@ int main(void)
 	test_long_started();
 	test_wide();
 	test_texts();
+	test_known_strings();
 	test_many_texts();
 	return check_result();
 }
