@@ -24,12 +24,7 @@ int ranges_init(struct ranges *ranges, uint64_t bytes)
 	return ranges->nodes && ranges->early ? 0 : -ENOMEM;
 }
 
-static size_t text_bytes(const struct node *node)
-{
-	return node->text ? (size_t)node->text_len + node->args_len + 1 : 0;
-}
-
-static void free_content(struct ranges *ranges, struct node *node)
+static void free_content(struct node *node)
 {
 	struct projection *projection;
 
@@ -37,7 +32,6 @@ static void free_content(struct ranges *ranges, struct node *node)
 		node->projections = projection->next;
 		free(projection);
 	}
-	ranges->bytes -= text_bytes(node);
 	free(node->text);
 	node->text = NULL;
 }
@@ -47,7 +41,7 @@ void ranges_fini(struct ranges *ranges)
 	uint32_t i;
 
 	for (i = 1; ranges->nodes && i < ranges->nr; i++)
-		free_content(ranges, &ranges->nodes[i]);
+		free_content(&ranges->nodes[i]);
 	free(ranges->nodes);
 	free(ranges->open_started);
 	free(ranges->early);
@@ -103,13 +97,15 @@ void range_give_node(struct ranges *ranges, uint32_t index)
 	struct node *node = &ranges->nodes[index];
 	uint32_t turn = node->turn + 1;
 
-	free_content(ranges, node);
+	ranges->bytes -= range_bytes(node);
+	if (node->flags & NODE_CLOSED)
+		ranges->closed_bytes -= range_bytes(node);
+	free_content(node);
 	memset(node, 0, sizeof(*node));
 	node->turn = turn;
 	node->flags = NODE_DEAD;
 	node->parent = ranges->first_free;
 	ranges->first_free = index;
-	ranges->bytes -= sizeof(*node);
 }
 
 static struct range_log *log_of(struct cpu_thread *thread)
@@ -195,7 +191,7 @@ static bool keep_text(struct ranges *ranges, struct node *node,
 	node->text[len + text->args_len] = 0;
 	node->text_len = (uint32_t)len;
 	node->args_len = (uint32_t)text->args_len;
-	ranges->bytes += text_bytes(node);
+	ranges->bytes += range_bytes(node) - sizeof(*node);
 	return true;
 }
 
@@ -204,7 +200,7 @@ void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
 {
 	struct node *node = &ranges->nodes[index];
 	size_t used = (size_t)node->text_len + node->args_len;
-	size_t before = text_bytes(node);
+	uint64_t before = range_bytes(node);
 	char *text = realloc(node->text, used + len + 1);
 
 	if (!text) {
@@ -216,7 +212,7 @@ void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
 		text[used++] = ',';
 	memcpy(text + used, args, len);
 	node->args_len = (uint32_t)(used + len) - node->text_len;
-	ranges->bytes += text_bytes(node) - before;
+	ranges->bytes += range_bytes(node) - before;
 }
 
 static void link_parent(struct ranges *ranges, uint32_t index,

@@ -33,8 +33,8 @@
  */
 #define RANGE_OPEN UINT64_MAX
 
-/* In percent of the bound on memory: CUPTI is asked sooner for the launches
- * that they wait for; they wait no longer. */
+/* In percent (ranges_use()): CUPTI is asked sooner for the launches that they
+ * wait for; they wait no longer. */
 enum { RANGES_MANY = 25, RANGES_FULL = 75 };
 
 struct log_entry {
@@ -104,6 +104,7 @@ struct ranges {
 	struct node *nodes;             /* [0] is none */
 	uint32_t nr, size, first_free;
 	uint64_t bytes, max_bytes;      /* of nodes in use, and their texts */
+	uint64_t closed_bytes;          /* of `bytes`: of those NODE_CLOSED */
 	uint32_t cycle;                 /* write-outs in which buffers came */
 	uint32_t *open_started;         /* start/end ranges that are open */
 	uint32_t nr_started, started_size;
@@ -118,10 +119,25 @@ struct ranges {
 int ranges_init(struct ranges *ranges, uint64_t bytes);
 void ranges_fini(struct ranges *ranges);
 
-/* Of the bound on memory, in percent. */
+static inline uint64_t range_bytes(const struct node *node)
+{
+	return sizeof(*node) + (node->text ? (uint64_t)node->text_len +
+				node->args_len + 1 : 0);
+}
+
+/* What closed ranges take of the memory that open ones leave to them, in
+ * percent: of those that are open (pushes that nobody pops) none is written
+ * sooner, whatever is done. */
 static inline uint32_t ranges_use(const struct ranges *ranges)
 {
-	return (uint32_t)(ranges->bytes * 100 / ranges->max_bytes);
+	uint64_t open_bytes = ranges->bytes - ranges->closed_bytes;
+
+	if (!ranges->closed_bytes)
+		return 0;
+	if (open_bytes >= ranges->max_bytes)
+		return 100;
+	return (uint32_t)(ranges->closed_bytes * 100 /
+			  (ranges->max_bytes - open_bytes));
 }
 
 /* Opens a range at start_ns.  0 without memory (counted). */
@@ -129,7 +145,8 @@ uint32_t range_open(struct ranges *ranges, struct cpu_thread *thread,
 		    const struct range_record *record, uint64_t start_ns,
 		    const struct record_text *text);
 
-/* Further members of its args; without memory they are counted as lost. */
+/* Further members of its args, while it is open; without memory they are
+ * counted as lost. */
 void range_add_args(struct ranges *ranges, uint32_t index, const char *args,
 		    size_t len);
 

@@ -106,6 +106,7 @@ void range_close(struct ranges *ranges, uint32_t index, uint64_t end_ns)
 		node->flags &= (uint8_t)~NODE_CUT_OPEN;
 	node->last_cycle = ranges->cycle;
 	node->flags |= NODE_CLOSED;
+	ranges->closed_bytes += range_bytes(node);
 	if (node->flags & NODE_STARTED)
 		remove_index(ranges->open_started, &ranges->nr_started, index);
 	else
