@@ -140,7 +140,7 @@ struct range_record {
 #define PAYLOAD_BYTES_MAX 256   /* of an event, in all */
 
 struct payload_head {
-	uint64_t schema;        /* 0: no more */
+	uint64_t schema;        /* 0: none, of what could not be registered */
 	uint32_t len;           /* of the bytes behind it, without padding */
 	uint32_t reserved;
 };

@@ -200,7 +200,7 @@ static bool next_payload(const char **at, const char *end,
 		return false;
 	memcpy(head, *at, sizeof(*head));
 	*at += sizeof(*head);
-	return head->schema && head->len <= (size_t)(end - *at);
+	return head->len <= (size_t)(end - *at);
 }
 
 static const char *behind(const char *at, const char *end, uint32_t len)
@@ -228,6 +228,11 @@ static bool add_all(struct bytes *out, const struct nvtx_domain *domain,
 		at = behind(at, end, head.len);
 		if (head.schema == SCHEMA_REFERENCED)
 			continue;
+		/* As a schema that could not be registered. */
+		if (!head.schema) {
+			is_whole = false;
+			continue;
+		}
 		if (n == 1) {
 			add_payload(&reading, domain, head.schema, 0);
 		} else {

@@ -332,6 +332,24 @@ static void test_torn_records(void)
 	CHECK(!strcmp(members(payload_of_record(record, &scratch)), ""));
 }
 
+/* Its schema was not registered: that one is left out, and said; not those
+ * behind it. */
+static void test_no_schema(void)
+{
+	static const entry byte = { .type = TYPE(UINT8), .name = "b" };
+	nvtxPayloadData_t payloads[] = {
+		{ 0, 3, "\1\2\3" }, { 0, SIZE_MAX, "" }, { 0, 0, NULL },
+		{ add(&byte, 1), 1, "\7" },
+	};
+	uint64_t lost = loss_get(LOSS_PAYLOAD);
+	const char *text;
+
+	text = members(payload_of_record(record_of(payloads, 4), &scratch));
+	CHECK(!strcmp(text, "\"payload 4\":{\"b\":7}," INCOMPLETE));
+	CHECK_EQ(loss_get(LOSS_PAYLOAD), lost + 1);
+	SHOWN(INCOMPLETE, 0, "\1", 1);
+}
+
 /* 4 payloads and 256 bytes of an event; what is beyond is said, once. */
 static void test_bounds_of_events(void)
 {
@@ -501,6 +519,7 @@ int main(void)
 	test_malformed();
 	test_handles();
 	test_torn_records();
+	test_no_schema();
 	test_bounds_of_events();
 	test_bound_of_members();
 	test_bounds_of_schemas();
