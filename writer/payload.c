@@ -254,14 +254,15 @@ static void begin(struct bytes *scratch)
 	bytes_add(scratch, "{", 1);
 }
 
-static void finish(struct bytes *scratch, bool is_whole,
-		   struct record_text *text)
+static void tell_incomplete(struct bytes *scratch)
 {
-	if (!is_whole) {
-		loss_add(LOSS_PAYLOAD, 1);
-		json_key(scratch, "payload incomplete");
-		json_bool(scratch, true);
-	}
+	loss_add(LOSS_PAYLOAD, 1);
+	json_key(scratch, "payload incomplete");
+	json_bool(scratch, true);
+}
+
+static void finish(struct bytes *scratch, struct record_text *text)
+{
 	text->args = NULL;
 	text->args_len = 0;
 	if (scratch->is_cut)
@@ -340,7 +341,9 @@ struct record_text payload_of_record(const struct range_record *record,
 	is_whole = !(record->flags & RECORD_PAYLOAD_CUT);
 	if (record->flags & RECORD_PAYLOAD)
 		is_whole &= add_all(scratch, record->domain, args, end);
-	finish(scratch, is_whole, &text);
+	if (!is_whole)
+		tell_incomplete(scratch);
+	finish(scratch, &text);
 	if (record->flags & RECORD_PAYLOAD && !text.name_len &&
 	    !record->string)
 		find_name(record->domain, args, end, &text);
@@ -366,8 +369,10 @@ struct record_text payload_of_end(const struct range_record *record,
 	}
 	is_whole = add_all(scratch, domain, args, end) &&
 		!(record->flags & RECORD_PAYLOAD_CUT);
+	if (!is_whole)
+		tell_incomplete(scratch);
 	if (!is_alone)
 		json_close(scratch, '}');
-	finish(scratch, is_whole, &text);
+	finish(scratch, &text);
 	return text;
 }

@@ -350,6 +350,25 @@ static void test_no_schema(void)
 	SHOWN(INCOMPLETE, 0, "\1", 1);
 }
 
+/* What comes with the end says itself that it is not whole: its beginning may
+ * have said so of its own, and no name stands twice in an object. */
+static void test_ends(void)
+{
+	static const uint8_t many[1000];
+	nvtxPayloadData_t payload = { SCHEMA_RAW, sizeof many, many };
+	struct range_record *record = record_of(&payload, 1);
+	const char *text;
+	size_t len;
+
+	text = members(payload_of_end(record, NULL, true, &scratch));
+	len = strlen(text);
+	CHECK(!strcmp(text + len - strlen(INCOMPLETE), INCOMPLETE));
+	text = members(payload_of_end(record, NULL, false, &scratch));
+	CHECK_EQ(strlen(text), len + strlen("\"payload at end\":{}"));
+	CHECK(!strcmp(text + strlen(text) - strlen(INCOMPLETE "}"),
+		      INCOMPLETE "}"));
+}
+
 /* 4 payloads and 256 bytes of an event; what is beyond is said, once. */
 static void test_bounds_of_events(void)
 {
@@ -520,6 +539,7 @@ int main(void)
 	test_handles();
 	test_torn_records();
 	test_no_schema();
+	test_ends();
 	test_bounds_of_events();
 	test_bound_of_members();
 	test_bounds_of_schemas();
