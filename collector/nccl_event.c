@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "collector/nccl_event.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 #include "collector/loss.h"
 #include "collector/nccl_call.h"
+#include "collector/pin.h"
 
 /*
  * Of NCCL's mask: ncclProfileColl, ncclProfileP2p.  Neither changes what NCCL
@@ -67,27 +66,10 @@ static bool is_kept(_Atomic int *mask)
 	return false;
 }
 
-/* The library that it is in stays, as long as we write to it; the program
- * itself, where NCCL is linked in, stays anyway. */
-static bool pin(const void *mask)
-{
-	Dl_info where, program;
-
-	if (!dladdr(mask, &where) || !where.dli_fname)
-		return false;
-	return (dladdr((void *)getauxval(AT_PHDR), &program) &&
-		program.dli_fbase == where.dli_fbase) ||
-		dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD |
-		       RTLD_NODELETE);
-}
-
 static bool keep(_Atomic int *mask)
 {
-	if (!pin(mask)) {
-		/* Whoever asks for a dlerror() meant another call. */
-		(void)dlerror();
+	if (!pin_library(mask))
 		return false;
-	}
 	for (int i = 0; i < NR_MASKS; i++) {
 		_Atomic int *none = NULL;
 

@@ -12,6 +12,7 @@
 
 #include "collector/log.h"
 #include "collector/peek.h"
+#include "collector/pin.h"
 #include "collector/python_interpreter.h"
 #include "collector/python_lines.h"
 #include "collector/python_loop.h"
@@ -93,18 +94,6 @@ static bool find_interpreter(struct symbols *symbols)
 	return library && find_symbols(symbols, library);
 }
 
-/* We keep addresses in it: it must not be unloaded.  The program itself cannot
- * be, nor be opened like this. */
-static void pin(const void *address)
-{
-	Dl_info where;
-
-	if (dladdr(address, &where) && where.dli_fname &&
-	    strchr(where.dli_fname, '/'))
-		dlopen(where.dli_fname,
-		       RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
-}
-
 /* "3.12.1 (main, ...": 12; 0 for others and for what is not released yet,
  * whose structures still change ("3.14.0a1", "3.14.0b2+"). */
 static unsigned int minor_version(const char *text)
@@ -136,7 +125,7 @@ static int learn(const struct symbols *symbols, const char *version,
 				 why);
 	if (err)
 		return err;
-	pin(symbols->runtime);
+	(void)pin_library(symbols->runtime);
 	python.is_initialized = (int (*)(void))symbols->is_initialized;
 	python.loop = (uintptr_t)symbols->loop;
 	/* The first call may go through the loader. */

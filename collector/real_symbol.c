@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "collector/pin.h"
+
 /*
  * Places that call, by address.  A slot is taken once and never changes: its
  * caller is written last, and read first.  1024: PyTorch has some dozen places
@@ -151,17 +153,6 @@ static void *search(const struct real_symbol *symbol, const void *caller)
 	return find_loaded(symbol);
 }
 
-/* Kept pointers must not dangle: the library stays, also if the program closes
- * it. */
-static void pin(void *function)
-{
-	Dl_info where;
-
-	if (dladdr(function, &where) && where.dli_fname)
-		(void)dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD |
-			     RTLD_NODELETE);
-}
-
 /* Apart, so that what every call does needs no stack. */
 static __attribute__((noinline)) void *
 find_first(const struct real_symbol *symbol, const void *caller)
@@ -170,7 +161,7 @@ find_first(const struct real_symbol *symbol, const void *caller)
 	void *function = search(symbol, caller);
 
 	if (function) {
-		pin(function);
+		(void)pin_library(function);
 		keep(symbol, caller, function);
 	}
 	errno = saved;
