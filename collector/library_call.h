@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "collector/decimal.h"
 #include "collector/real_symbol.h"
 #include "collector/source.h"
 
@@ -84,12 +85,7 @@ call_args_key(struct call_args *args, struct call_key key, uint32_t value_len)
 	return at + key.len;
 }
 
-/* 20: the digits of UINT64_MAX. */
-#define CALL_DIGITS 20
-
-/* Context of all: any thread. */
-uint32_t call_put_number(char *at, uint64_t value);
-/* In digits of 16, quoted: "0x...". */
+/* Context of both: any thread.  In digits of 16, quoted: "0x...". */
 uint32_t call_put_pointer(char *at, const void *pointer);
 /* [1,2,3]. */
 uint32_t call_put_list(char *at, const int *values, uint32_t nr_values);
@@ -97,10 +93,10 @@ uint32_t call_put_list(char *at, const int *values, uint32_t nr_values);
 static inline __attribute__((always_inline)) void
 call_args_number(struct call_args *args, struct call_key key, uint64_t value)
 {
-	char *at = call_args_key(args, key, CALL_DIGITS);
+	char *at = call_args_key(args, key, DECIMAL_MAX);
 
 	if (at)
-		args->len += call_put_number(at, value);
+		args->len += decimal_put(at, value);
 }
 
 static inline __attribute__((always_inline)) void
@@ -119,7 +115,7 @@ static inline __attribute__((always_inline)) void
 call_args_pointer(struct call_args *args, struct call_key key,
 		  const void *pointer)
 {
-	char *at = call_args_key(args, key, CALL_DIGITS);
+	char *at = call_args_key(args, key, DECIMAL_MAX);
 
 	if (at)
 		args->len += call_put_pointer(at, pointer);

@@ -6,6 +6,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "collector/decimal.h"
+
 const char *const osrt_fd_kinds[] = {
 #define X(id, word) [OSRT_FD_##id] = word,
 	OSRT_FD_KINDS(X)
@@ -76,20 +78,12 @@ static enum osrt_fd_kind kind_of_mode(mode_t mode)
 	}
 }
 
-/* "/proc/self/fd/123" without the locale and the stack of printf. */
+/* "/proc/self/fd/123" */
 static void name_fd(char *path, int fd)
 {
-	char digits[12];
-	int n = 0;
-
 	memcpy(path, own_fds, sizeof own_fds);
 	path += sizeof own_fds - 1;
-	do
-		digits[n++] = (char)('0' + fd % 10);
-	while ((fd /= 10));
-	while (n)
-		*path++ = digits[--n];
-	*path = 0;
+	path[decimal_put(path, (uint32_t)fd)] = 0;
 }
 
 /* "anon_inode:[eventfd]", in some kernels without the brackets. */
@@ -109,7 +103,7 @@ static enum osrt_fd_kind kind_of_anon(const char *link)
 
 static enum osrt_fd_kind look_at_anon(int fd)
 {
-	char name[sizeof own_fds + 12], link[32];
+	char name[sizeof own_fds + DECIMAL_MAX], link[32];
 	ssize_t len;
 
 	name_fd(name, fd);

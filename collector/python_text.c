@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "collector/decimal.h"
+
 #define RAW_SIZE 512
 
 /* A piece of a string: `nr` characters of `kind` bytes each. */
@@ -21,15 +23,11 @@ void python_text_byte(struct python_text *text, char byte)
 
 void python_text_number(struct python_text *text, unsigned int number)
 {
-	char digits[10];
-	int nr = 0;
+	char digits[DECIMAL_MAX];
+	uint32_t len = decimal_put(digits, number);
 
-	do {
-		digits[nr++] = (char)('0' + number % 10);
-		number /= 10;
-	} while (number);
-	while (nr)
-		python_text_byte(text, digits[--nr]);
+	for (uint32_t i = 0; i < len; i++)
+		python_text_byte(text, digits[i]);
 }
 
 static void put_character(struct python_text *text, uint32_t c)

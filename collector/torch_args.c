@@ -3,6 +3,8 @@
 
 #include <string.h>
 
+#include "collector/decimal.h"
+
 /*
  * What PyTorch says of an operator, as members of a JSON object, with the keys
  * of its own profiler:
@@ -74,15 +76,12 @@ static void add_word(struct text *text, const char *word)
 
 static void add_number(struct text *text, int64_t number)
 {
-	char digits[24], *first = digits + sizeof digits;
 	uint64_t rest = number < 0 ? -(uint64_t)number : (uint64_t)number;
+	char digits[DECIMAL_MAX];
 
-	do
-		*--first = (char)('0' + rest % 10);
-	while (rest /= 10);
 	if (number < 0)
-		*--first = '-';
-	add(text, first, (size_t)(digits + sizeof digits - first));
+		add(text, "-", 1);
+	add(text, digits, decimal_put(digits, rest));
 }
 
 static void add_member(struct text *text, bool is_first, const char *key)

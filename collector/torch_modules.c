@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "collector/decimal.h"
 #include "collector/log.h"
 #include "collector/loss.h"
 #include "collector/python_interpreter.h"
@@ -149,12 +150,7 @@ static void add(struct text *text, const char *what, size_t len)
 
 static void add_number(struct text *text, uint32_t number)
 {
-	char digits[10], *first = digits + sizeof digits;
-
-	do
-		*--first = (char)('0' + number % 10);
-	while (number /= 10);
-	add(text, first, (size_t)(digits + sizeof digits - first));
+	text->len += decimal_put(text->text + text->len, number);
 }
 
 #define ADD(text, literal) add(text, literal, sizeof literal - 1)
