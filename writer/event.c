@@ -22,6 +22,30 @@ bool event_times(const struct trace *trace, uint64_t start_ns, uint64_t end_ns)
 	return false;
 }
 
+/* Behind its kind: what it is called, where and when it begins. */
+static void begin(struct trace *trace, const char *cat, const char *name,
+		  size_t name_len, struct lane *lane, uint64_t start_ns)
+{
+	struct bytes *out = &trace->out;
+
+	json_member_text(out, "cat", cat);
+	json_key(out, "name");
+	/* Readers drop slices without a name. */
+	json_string(out, name_len ? name : "(no name)", name_len ? name_len : 9);
+	json_comma(out);
+	bytes_add(out, lane->where, lane->where_len);
+	json_key(out, "ts");
+	json_us(out, start_ns - trace->base_ns);
+	lane->nr_events++;
+}
+
+static void begin_args(struct trace *trace, uint64_t end_ns)
+{
+	json_key(&trace->out, "args");
+	json_open(&trace->out, '{');
+	event_ends(trace, end_ns);
+}
+
 void event_begin(struct trace *trace, const char *cat, const char *name,
 		 size_t name_len, struct lane *lane, uint64_t start_ns,
 		 uint64_t end_ns)
@@ -31,20 +55,10 @@ void event_begin(struct trace *trace, const char *cat, const char *name,
 	json_next_event(out);
 	json_open(out, '{');
 	json_member_text(out, "ph", "X");
-	json_member_text(out, "cat", cat);
-	json_key(out, "name");
-	/* Readers drop slices without a name. */
-	json_string(out, name_len ? name : "(no name)", name_len ? name_len : 9);
-	json_comma(out);
-	bytes_add(out, lane->where, lane->where_len);
-	json_key(out, "ts");
-	json_us(out, start_ns - trace->base_ns);
+	begin(trace, cat, name, name_len, lane, start_ns);
 	json_key(out, "dur");
 	json_us(out, end_ns - start_ns);
-	json_key(out, "args");
-	json_open(out, '{');
-	lane->nr_events++;
-	event_ends(trace, end_ns);
+	begin_args(trace, end_ns);
 }
 
 void event_end(struct trace *trace)
@@ -63,17 +77,8 @@ void event_instant_begin(struct trace *trace, const char *name,
 	json_open(out, '{');
 	json_member_text(out, "ph", "i");
 	json_member_text(out, "s", "t");
-	json_member_text(out, "cat", "cpu_instant_event");
-	json_key(out, "name");
-	json_string(out, name_len ? name : "(no name)", name_len ? name_len : 9);
-	json_comma(out);
-	bytes_add(out, lane->where, lane->where_len);
-	json_key(out, "ts");
-	json_us(out, t_ns - trace->base_ns);
-	json_key(out, "args");
-	json_open(out, '{');
-	lane->nr_events++;
-	event_ends(trace, t_ns);
+	begin(trace, "cpu_instant_event", name, name_len, lane, t_ns);
+	begin_args(trace, t_ns);
 }
 
 void event_counter_begin(struct trace *trace, uint32_t pid, const char *name,
