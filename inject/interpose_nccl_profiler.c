@@ -245,35 +245,27 @@ static void tell_p2p(void *comm, const struct event_v1 *event)
 		FROM_GROUP(event->parent) });
 }
 
-static int start_v2(void *comm, void **handle, const struct event_v1 *event)
-{
-	const struct collective_v2 *c = &event->of.collective_v2;
-
-	if (is_no_task(event->type, handle))
-		return 0;
-	if (event->type == POINT_TO_POINT)
-		tell_p2p(comm, event);
-	else
-		nccl_event(comm, &(struct nccl_event){
-			COLLECTIVE_SAID(c), COMM_SAID(c), .rank = event->rank,
-			FROM_GROUP(event->parent) });
-	return 0;
-}
-
-static int start_v3(void *comm, void **handle, const struct event_v1 *event)
-{
-	const struct collective_v3 *c = &event->of.collective_v3;
-
-	if (is_no_task(event->type, handle))
-		return 0;
-	if (event->type == POINT_TO_POINT)
-		tell_p2p(comm, event);
-	else
-		nccl_event(comm, &(struct nccl_event){
-			COLLECTIVE_SAID(c), COMM_SAID(c), .rank = event->rank,
-			FROM_GROUP(event->parent) });
-	return 0;
-}
+/* Of collectives they differ in where the words stand. */
+#define START_OF_WORDS(version)						\
+	static int start_v##version(void *comm, void **handle,		\
+				    const struct event_v1 *event)	\
+	{								\
+		const struct collective_v##version *c =			\
+			&event->of.collective_v##version;		\
+									\
+		if (is_no_task(event->type, handle))			\
+			return 0;					\
+		if (event->type == POINT_TO_POINT)			\
+			tell_p2p(comm, event);				\
+		else							\
+			nccl_event(comm, &(struct nccl_event){		\
+				COLLECTIVE_SAID(c), COMM_SAID(c),	\
+				.rank = event->rank,			\
+				FROM_GROUP(event->parent) });		\
+		return 0;						\
+	}
+START_OF_WORDS(2)
+START_OF_WORDS(3)
 
 static void tell_collective_v4(void *comm, const struct collective_v4 *c,
 			       const void *group, int rank)
