@@ -9,6 +9,7 @@
  */
 #include <dlfcn.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -154,6 +155,74 @@ static inline void bench_use_cuda(void)
 		return;
 	fprintf(stderr, "no CUDA\n");
 	exit(EXIT_FAILURE);
+}
+
+/* ---- A program of the build that says what one of its calls takes ---- */
+
+/* In the shell's words, where $B is the build's folder. */
+struct bench_calls {
+	const char *name;               /* of the figure */
+	const char *libraries;          /* folders */
+	const char *command;            /* prints ns */
+	const char *sources;            /* that record it, after "cuda," */
+	double nr;                      /* calls in what is printed */
+	int limit;                      /* ns more, while recording */
+};
+
+/* Below 0: it failed. */
+static inline double bench_call_ns(const struct bench_calls *calls,
+				   const char *build, const char *settings)
+{
+	char command[5 * BENCH_PATH];
+	double ns = -1;
+	FILE *in;
+
+	snprintf(command, sizeof(command), "B='%s'; LD_LIBRARY_PATH=%s "
+		 "GPUTRACE_LOG=quiet %s %s", build, calls->libraries, settings,
+		 calls->command);
+	in = popen(command, "r");
+	if (!in || fscanf(in, "%lf", &ns) != 1)
+		ns = -1;
+	return in && pclose(in) ? -1 : ns / calls->nr;
+}
+
+/* Without libgputrace.so, with it but without the source, with the source
+ * asleep, and while recording.  0, or -1: it failed. */
+static inline int bench_calls(const struct bench_calls *calls)
+{
+	static const struct {
+		const char *name, *start;
+		bool has_sources;
+	} states[] = {
+		{ "loaded", "now", false }, { "asleep", "off", true },
+		{ "recording", "now", true },
+	};
+	char build[BENCH_PATH], settings[2 * BENCH_PATH];
+	char out[] = "/tmp/gputrace-bench-XXXXXX.json";
+	int fd = mkstemps(out, 5);
+	double bare, with = 0;
+
+	if (fd < 0)
+		return -1;
+	close(fd);
+	bench_build(build);
+	bare = bench_call_ns(calls, build, "");
+	for (int i = 0; i < 3 && bare >= 0 && with >= 0; i++) {
+		snprintf(settings, sizeof(settings), "LD_PRELOAD=$B/"
+			 "libgputrace.so GPUTRACE_OUT=%s GPUTRACE_START=%s "
+			 "GPUTRACE_TRACE=cuda%s%s", out, states[i].start,
+			 states[i].has_sources ? "," : "",
+			 states[i].has_sources ? calls->sources : "");
+		with = bench_call_ns(calls, build, settings);
+		/* To be held while off: a jump. */
+		if (with >= 0)
+			bench_print(with - bare, "ns", bare,
+				    i < 2 ? 50 : calls->limit,
+				    "%s, %s, added", calls->name,
+				    states[i].name);
+	}
+	unlink(out);
+	return bare < 0 || with < 0 ? -1 : 0;
 }
 
 #endif
