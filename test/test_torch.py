@@ -201,21 +201,27 @@ def real_torch():
     return done.stdout.strip()
 
 
-def test_a_real_pytorch(tmp_path):
-    """The same operators, shapes, types and numbers as torch.profiler, which
-    looks on at the same time."""
+def beside_the_profiler(tmp_path, script):
+    """What a script on a real PyTorch says, our trace, and the file of
+    torch.profiler, which looks on at the same time."""
     if not real_torch():
         pytest.skip("no PyTorch for %s (TORCH_PYTHON names another)" % PYTHON)
     if real_torch().startswith("1."):
         pytest.skip("its CUDA dies of the simulated driver")
     path, truth = tmp_path / "trace.json", tmp_path / "truth.json"
     done = subprocess.run(
-        [PYTHON, str(ROOT / "test/host/torch_truth.py"), str(truth)],
+        [PYTHON, str(ROOT / "test/host" / script), str(truth)],
         env=environment(GPUTRACE_OUT=path, **TRACE), timeout=300,
         capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     trace = Trace(path)
     assert not judge(path) and trace.losses() == {}
+    return done, trace, truth
+
+
+def test_a_real_pytorch(tmp_path):
+    """The same operators, shapes, types and numbers as torch.profiler."""
+    done, trace, truth = beside_the_profiler(tmp_path, "torch_truth.py")
     ours = collections.Counter(map(facts, trace.slices("cpu_op")))
     theirs = json.loads(truth.read_text())["traceEvents"]
     theirs = collections.Counter(facts(e) for e in theirs

@@ -3,14 +3,12 @@
 interpreter at hand, and on a real one where Python has it."""
 import collections
 import json
-import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from test_python import EACH
-from test_torch import real_torch, torch
+from test_torch import beside_the_profiler, torch
 from tracing import BUILD, ROOT, SANITIZED, Trace, environment, judge, \
     own_lines, traced
 
@@ -233,9 +231,6 @@ def test_a_report_by_module(tmp_path, python):
 
 # ---- A real one ----
 
-PYTHON = os.environ.get("TORCH_PYTHON", sys.executable)
-
-
 def paths(events):
     """([(operator, modules around it)], [modules, of each call of one that
     has an operator]), counted."""
@@ -266,21 +261,9 @@ def wanted(event):
 
 
 def test_a_real_pytorch(tmp_path):
-    """The same modules round the same operators as torch.profiler has, which
-    looks on at the same time, in as many calls."""
-    if not real_torch():
-        pytest.skip("no PyTorch for %s (TORCH_PYTHON names another)" % PYTHON)
-    if real_torch().startswith("1."):
-        pytest.skip("its CUDA dies of the simulated driver")
-    path, truth = tmp_path / "trace.json", tmp_path / "truth.json"
-    done = subprocess.run(
-        [PYTHON, str(ROOT / "test/host/torch_modules_truth.py"), str(truth)],
-        env=environment(GPUTRACE_OUT=path, GPUTRACE_TRACE="cuda,torch"),
-        timeout=300, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert not judge(path)
-    trace = Trace(path)
-    assert trace.losses() == {}
+    """The same modules round the same operators as torch.profiler has, in as
+    many calls."""
+    _, trace, truth = beside_the_profiler(tmp_path, "torch_modules_truth.py")
     ours = paths(trace.slices("cpu_op", "python_function"))
     theirs = paths(list(filter(wanted, Trace(truth).slices())))
     assert len(theirs[0]) > 100 and len(theirs[1]) > 30

@@ -2,24 +2,11 @@
 """torch_modules_truth.py OUT: modules of a real PyTorch on the CPU, which
 torch.profiler writes to OUT with its stacks, while the library that is
 preloaded looks on as well."""
-import ctypes
 import sys
-import time
 
-assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
-
-import torch    # noqa: E402: the window opens first
-from torch import nn    # noqa: E402
-from torch.utils.checkpoint import checkpoint   # noqa: E402
-
-CPU = torch._C.__file__.rsplit("/", 1)[0] + "/lib/libtorch_cpu.so"
-has_observers = ctypes.CDLL(CPU)["_ZN2at18hasGlobalCallbacksEv"]
-has_observers.restype = ctypes.c_bool
-deadline = time.monotonic() + 10
-while not has_observers() and time.monotonic() < deadline:
-    time.sleep(0.01)
-assert has_observers()
-torch.set_num_threads(2)
+from observed_torch import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 
 class Block(nn.Module):

@@ -2,24 +2,11 @@
 """torch_truth.py OUT: a little of everything on the CPU, which torch.profiler
 writes to OUT, while the library that is preloaded looks on as well.  Prints
 its key_averages() as the last line, times in us."""
-import ctypes
 import json
 import sys
-import time
 
-assert ctypes.CDLL("libcuda.so.1").cuInit(0) == 0
+from observed_torch import torch
 
-import torch    # noqa: E402: the window opens first
-
-CPU = torch._C.__file__.rsplit("/", 1)[0] + "/lib/libtorch_cpu.so"
-has_observers = ctypes.CDLL(CPU)["_ZN2at18hasGlobalCallbacksEv"]
-has_observers.restype = ctypes.c_bool
-deadline = time.monotonic() + 10
-while not has_observers() and time.monotonic() < deadline:
-    time.sleep(0.01)
-assert has_observers()
-
-torch.set_num_threads(2)
 model = torch.nn.Sequential(
     torch.nn.Conv2d(3, 8, 3), torch.nn.BatchNorm2d(8), torch.nn.ReLU(),
     torch.nn.Flatten(), torch.nn.Linear(8 * 6 * 6, 10))
