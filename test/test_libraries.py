@@ -593,6 +593,7 @@ def test_a_group_by_nccls_own_ranges(gputrace, tmp_path):
 @pytest.mark.parametrize("args", [
     {SIZE: -1}, {SIZE: "4"}, {SIZE: 1e99}, {SIZE: 2 ** 63 - 1, OP: [1]},
     {SIZE: 1, OP: "x" * 5000, "No. of ranks": 2 ** 40},
+    {SIZE: 1, OP: "x" * 39 + "\u00e9" * 2},
     {SIZE: 1, OP: "\ud83d\ude00\u0000%s\"" * 20, "No. of ranks": 0},
     {"domain": [], SIZE: 1}])
 def test_odd_ranges_of_nccl(gputrace, tmp_path, args):

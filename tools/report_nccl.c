@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tools/report.h"
+#include "tools/utf8.h"
 
 /*
  * NCCL's own NVTX ranges, with what they say of a collective, for where its
@@ -104,7 +105,9 @@ static void finish(struct report *r, struct library_slice *s)
 	const char *name = intern_get(&r->names, s->name);
 	const char *op = s->shape == INTERN_NONE ? "" :
 		intern_get(&r->names, s->shape);
-	char text[96];
+	/* A word of NCCL's; a file may have any: no character is cut in two. */
+	int op_len = (int)utf8_valid(op, strnlen(op, 40));
+	char text[96], number[16] = "?";
 	size_t i;
 
 	ranks = ranks == UINT32_MAX ? 0 : ranks;
@@ -119,11 +122,9 @@ static void finish(struct report *r, struct library_slice *s)
 	}
 	s->name = intern_text(&r->names, name, strlen(name));
 	if (ranks)
-		snprintf(text, sizeof(text), "%.40s%sranks: %u", op,
-			 *op ? ", " : "", ranks);
-	else
-		snprintf(text, sizeof(text), "%.40s%sranks: ?", op,
-			 *op ? ", " : "");
+		snprintf(number, sizeof(number), "%u", ranks);
+	snprintf(text, sizeof(text), "%.*s%sranks: %s", op_len, op,
+		 op_len ? ", " : "", number);
 	s->shape = intern_text(&r->names, text, strlen(text));
 	if (s->name == INTERN_NONE || s->shape == INTERN_NONE)
 		r->no_memory = true;
