@@ -76,7 +76,7 @@ static uint64_t switches_now(void)
 
 static struct counts counts_now(void)
 {
-	struct counts now = { 0 };
+	struct counts now = { .switches = switches_now() };
 	FILE *file = fopen("/proc/thread-self/schedstat", "r");
 	unsigned long long run = 0, delay = 0;
 
@@ -87,7 +87,6 @@ static struct counts counts_now(void)
 	now.cpu_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
 	now.run_ns = run;
 	now.delay_ns = delay;
-	now.switches = switches_now();
 	now.t_ns = read_clock(CLOCK_REALTIME);
 	return now;
 }
