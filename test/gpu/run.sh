@@ -41,14 +41,14 @@ say()
 # piece NAME SECONDS COMMAND...: one line with the last line of its output.
 piece()
 {
-	name=$1 limit=$2
+	what=$1 limit=$2
 	shift 2
 	start=$(date +%s)
 	if [ $((start - BEGIN)) -gt "$LAST_START" ]; then
-		say "$(printf '%-28s skipped: no time left' "$name")"
+		say "$(printf '%-28s skipped: no time left' "$what")"
 		return 1
 	fi
-	timeout -k 5 "$limit" "$@" >"$WORK/$name.log" 2>&1 </dev/null
+	timeout -k 5 "$limit" "$@" >"$WORK/$what.log" 2>&1 </dev/null
 	status=$?
 	case $status in
 	0) word=ok ;;
@@ -56,9 +56,9 @@ piece()
 	124 | 137) word=TIMEOUT ;;
 	*) word="FAIL($status)" ;;
 	esac
-	say "$(printf '%-28s %-9s %3ds  %s' "$name" "$word" \
+	say "$(printf '%-28s %-9s %3ds  %s' "$what" "$word" \
 		$(($(date +%s) - start)) \
-		"$(grep -v '^gputrace: ' "$WORK/$name.log" | tail -n 1 |
+		"$(grep -v '^gputrace: ' "$WORK/$what.log" | tail -n 1 |
 		cut -c1-150)")"
 	return $status
 }
