@@ -26,7 +26,7 @@ enum { SLOTS_MAX = 1024, SLOT_RING = 16 << 10 };
 /* Between two looks for new threads, and for the modules where none was
  * missed: what dlclose() took is seen no later. */
 #define LOOK_NS 100000000u
-#define EARLY_LOOK_NS 10000000u         /* after a window has opened */
+#define EARLY_LOOK_NS 10000000u         /* behind a window's start */
 #define RENEW_NS UINT64_C(1000000000)
 
 /* Between two looks at one thread's mask. */
@@ -38,13 +38,16 @@ static struct slot {
 	struct sample_slot sample;      /* what the handler sees */
 	uint32_t tid;                   /* 0: unused */
 	uint32_t look;                  /* in which the thread was seen */
-	uint32_t nr_refused;            /* in a row: may_be_sampled() */
+	uint32_t nr_refused, nr_unknown;        /* in a row: may_be_sampled() */
+	long long nr_waits;             /* at the last look that told nothing */
+	unsigned long long run_ns;      /* likewise */
 	bool has_timer;
 } slots[SLOTS_MAX];
 static _Atomic uint32_t nr_slots;
 static _Atomic uint32_t wake, is_wanted;
 static uint32_t nr_looks, sample_hz;
 static bool is_crowded;                 /* that was said */
+static bool is_urgent;                  /* a thread is to be looked at again */
 
 #define NO_TIMERS "stacks: no samples %s: the program's own filter of " \
 	"system calls (seccomp) might end it for a timer"
@@ -84,9 +87,13 @@ static void read_of_thread(uint32_t tid, const char *name, char *text,
 	text_file_read(path, text, size);
 }
 
-/* The thread is in a call that has put another mask in place of its own for
- * as long as it waits.  The file: the call's number, and its arguments. */
-static bool has_other_mask(uint32_t tid)
+/* Where the thread is in the kernel: the call's number, and its arguments.
+ * "running" is also what is said of one that was woken and has not run yet. */
+enum place { RUNNING, IN_A_CALL, WITH_OTHER_MASK };
+
+/* The last is a call that has put another mask in place of the thread's own
+ * for as long as it waits. */
+static enum place place_of(uint32_t tid)
 {
 	static const struct {
 		unsigned long number;
@@ -101,37 +108,86 @@ static bool has_other_mask(uint32_t tid)
 	size_t i;
 
 	read_of_thread(tid, "syscall", text, sizeof text);
+	if (!strncmp(text, "running", 7))
+		return RUNNING;
 	number = strtoul(text, &at, 10);
 	for (i = 0; i < 6; i++)
 		arguments[i] = strtoul(at, &at, 16);
 	for (i = 0; i < sizeof calls / sizeof *calls; i++)
-		if (calls[i].number == number)
-			return arguments[calls[i].mask];
-	return false;
+		if (calls[i].number == number && arguments[calls[i].mask])
+			return WITH_OTHER_MASK;
+	return IN_A_CALL;
+}
+
+/* The count behind the key, or -1. */
+static long long count_of(const char *status, const char *key, int base)
+{
+	const char *at = strstr(status, key);
+
+	return at ? (long long)strtoull(at + strlen(key), NULL, base) : -1;
 }
 
 /* Our own threads block all; they are named so (own_thread.h).  One that is
  * gone, or is in more groups than are read, is like these. */
-static bool blocks_none_of_ours(uint32_t tid)
+static bool blocks_none_of_ours(uint32_t tid, long long *nr_waits)
 {
-	static const char name[] = "\nSigBlk:\t";
-	const char *blocked;
 	char text[16384];
+	long long blocked;
 
 	read_of_thread(tid, "status", text, sizeof text);
-	blocked = strstr(text, name);
-	return blocked && strncmp(text, "Name:\tgputrace-", 15) &&
-		!(strtoull(blocked + strlen(name), NULL, 16) >>
-		  (sample_signal() - 1) & 1);
+	blocked = count_of(text, "\nSigBlk:\t", 16);
+	*nr_waits = count_of(text, "\nvoluntary_ctxt_switches:\t", 10);
+	return blocked != -1 && *nr_waits != -1 &&
+		strncmp(text, "Name:\tgputrace-", 15) &&
+		!((uint64_t)blocked >> (sample_signal() - 1) & 1);
 }
 
-/* A thread that blocks the signal may wait for it with sigwait(), and would
- * get ours for its own.  In that wait its mask shows the signal as open:
- * looked for before and behind, since it may go in or out meanwhile. */
-static bool may_be_sampled(uint32_t tid)
+/* It ran since the last look, in which its mask was open too, and began no
+ * wait.  Where the kernel does not say how long it ran, it is taken for so. */
+static bool has_run_without_wait(struct slot *slot, long long nr_waits)
 {
-	return !has_other_mask(tid) && blocks_none_of_ours(tid) &&
-		!has_other_mask(tid);
+	bool has_waited = nr_waits != slot->nr_waits;
+	unsigned long long run_ns, before = slot->run_ns;
+	char text[128];
+
+	read_of_thread(slot->tid, "schedstat", text, sizeof text);
+	if (!text[0])
+		return true;
+	run_ns = strtoull(text, NULL, 10);
+	slot->nr_waits = nr_waits;
+	slot->run_ns = run_ns;
+	return !has_waited && run_ns > before;
+}
+
+enum answer { NO, YES, UNKNOWN };
+
+/*
+ * A thread that blocks the signal may wait for it with sigwait(), and would
+ * get ours for its own.  In that wait its mask shows the signal as open, until
+ * it runs again; and it may go in and out while it is looked at, since we may
+ * be kept from looking for long.  So its mask counts if it is seen twice, no
+ * wait begins from the one time to the other, and between them it is in another
+ * call, or runs.
+ */
+static enum answer may_be_sampled(struct slot *slot)
+{
+	enum { TRIES = 3 };
+	long long before, after;
+	enum place place;
+
+	for (int i = 0; i < TRIES; i++) {
+		if (!blocks_none_of_ours(slot->tid, &before))
+			return NO;
+		place = place_of(slot->tid);
+		if (place == WITH_OTHER_MASK ||
+		    !blocks_none_of_ours(slot->tid, &after))
+			return NO;
+		if (before != after)
+			continue;
+		return place == IN_A_CALL || has_run_without_wait(slot, after) ?
+			YES : UNKNOWN;
+	}
+	return UNKNOWN;
 }
 
 static struct slot *find(uint32_t tid)
@@ -166,16 +222,19 @@ static struct slot *unused(void)
 	return slot;
 }
 
-/* Gives it a timer, or takes it away; a thread changes its mind seldom. */
+/* Gives it a timer, or takes it away; a thread changes its mind seldom.  One
+ * of which nothing is known keeps what it has, and is looked at soon. */
 static void decide(struct slot *slot)
 {
-	bool may = may_be_sampled(slot->tid);
+	enum answer answer = may_be_sampled(slot);
+	bool is_open = answer == UNKNOWN && !slot->has_timer;
 	int error;
 
-	slot->nr_refused = may ? 0 : slot->nr_refused + 1;
-	if (!may)
+	slot->nr_unknown = is_open ? slot->nr_unknown + 1 : 0;
+	slot->nr_refused = answer == NO ? slot->nr_refused + 1 : 0;
+	if (answer == NO)
 		stop_timer(slot);
-	if (!may || slot->has_timer)
+	if (answer == NO || is_open || slot->has_timer)
 		return;
 	if (!may_use_timers()) {
 		sample_hz = 0;
@@ -199,15 +258,19 @@ static void look_at(uint32_t tid)
 		say_crowded("there are more than 1024");
 		return;
 	}
-	if (is_new)
-		slot->nr_refused = 0;
+	if (is_new) {
+		slot->nr_refused = slot->nr_unknown = 0;
+		slot->nr_waits = -1;
+	}
 	slot->tid = tid;
 	slot->look = nr_looks;
 	/* One that has just opened the window, say, blocks all for a moment
 	 * (guard.h). */
-	if (is_new || (slot->nr_refused && slot->nr_refused < LOOKS_BETWEEN) ||
+	if (is_new || slot->nr_unknown ||
+	    (slot->nr_refused && slot->nr_refused < LOOKS_BETWEEN) ||
 	    (nr_looks + tid) % LOOKS_BETWEEN == 0)
 		decide(slot);
+	is_urgent |= slot->nr_unknown && slot->nr_unknown < LOOKS_BETWEEN;
 }
 
 /* All threads there are; those that are gone leave their slots. */
@@ -219,6 +282,7 @@ static void look_for_threads(void)
 	if (!folder)
 		return;
 	nr_looks++;
+	is_urgent = false;
 	while ((entry = readdir(folder)))
 		if (entry->d_name[0] != '.')
 			look_at((uint32_t)strtoul(entry->d_name, NULL, 10));
@@ -276,7 +340,8 @@ static void *run(void *argument)
 
 		if (atomic_load(&is_wanted)) {
 			sample(&renewed_ns);
-			wait_change(&wake, seen, nr++ < LOOKS_BETWEEN ?
+			wait_change(&wake, seen,
+				    nr++ < LOOKS_BETWEEN || is_urgent ?
 				    EARLY_LOOK_NS : LOOK_NS);
 		} else {
 			remove_all();

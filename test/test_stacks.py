@@ -222,6 +222,25 @@ def test_signal_is_waited_for_most_of_the_time(tmp_path):
     assert samples(trace)["mode_loop"] == 0
 
 
+@pytest.mark.skipif(not shutil.which("taskset"), reason="no taskset")
+def test_signal_is_waited_for_on_a_busy_cpu(tmp_path):
+    """A thread that was woken from the wait runs late, and has the signal
+    open until then."""
+    on_one = [shutil.which("taskset"), "-c",
+              str(max(os.sched_getaffinity(0)))]
+    others = [subprocess.Popen([*on_one, "sh", "-c", "while :; do :; done"])
+              for _ in range(4)]
+    try:
+        done, trace = stacks(tmp_path, *on_one[1:], BUILD / "host/stacks",
+                             "loop", "--seconds", 0.6, program=on_one[0])
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+    assert done.did["signals"] == {"not ours": 0}
+    assert samples(trace)["mode_loop"] == 0
+
+
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("setpriv"),
                     reason="may not change its groups")
 @pytest.mark.skipif("thread" in SANITIZED,
