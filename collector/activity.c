@@ -77,6 +77,9 @@ static const char *text(const void *raw, size_t offset)
 	return value ? value : "";
 }
 
+/* In all versions from 11.8 on. */
+enum { KERNEL_GRAPH_ID = 156 };
+
 static void decode_kernel(const void *raw, struct activity *out)
 {
 	struct kernel *k = &out->kernel;
@@ -86,7 +89,8 @@ static void decode_kernel(const void *raw, struct activity *out)
 			.device = u32(raw, 40), .context = u32(raw, 44),
 			.stream = u32(raw, 48), .correlation = u32(raw, 92),
 			.graph_node_id = u64(raw, 144),
-			.graph_id = u32(raw, 156), .channel = u32(raw, 168),
+			.graph_id = activity_kernel_graph_id(raw),
+			.channel = u32(raw, 168),
 			.channel_type = (uint8_t)u32(raw, 172) },
 		.cache_requested = u8(raw, 4) & 15,
 		.cache_executed = u8(raw, 4) >> 4,
@@ -377,6 +381,11 @@ uint64_t activity_gpu_start_ns(const void *raw)
 
 	return activity_is_gpu_work(kind) ?
 		ns(raw, kinds[kind].gpu_start) : 0;
+}
+
+uint32_t activity_kernel_graph_id(const void *raw)
+{
+	return u32(raw, KERNEL_GRAPH_ID);
 }
 
 /* Both stand side by side in all of them. */

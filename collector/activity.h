@@ -215,6 +215,9 @@ bool activity_is_gpu_work(enum activity_kind kind);
 uint64_t activity_gpu_start_ns(const void *raw);
 uint64_t activity_gpu_end_ns(const void *raw);
 
+/* Of a kernel likewise; 0: not in a graph. */
+uint32_t activity_kernel_graph_id(const void *raw);
+
 /* CUPTI version (cuptiGetVersion) that gates the layouts.  Context: attach. */
 void activity_set_version(uint32_t version);
 

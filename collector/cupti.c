@@ -125,7 +125,7 @@ static void flush_periodically(void)
 	     clock_now_ns() > oldest_ns + FORCE_AFTER_NS) || pool_use() > 75))
 		flush_forced(50 * LOOK_NS);
 	activity_flushed();
-	if (watch_look())
+	if (watch_look(cupti_api_version()))
 		cupti_stop();
 }
 

@@ -31,6 +31,13 @@ enum {
  */
 #define SILENCE_NS UINT64_C(6000000000)
 
+/* What CUPTI keeps of a launch (watch.h), and from which size on it is told:
+ * at 35,000 launches a second behind four minutes. */
+#define KEPT_BYTES UINT64_C(32)
+#define KEPT_TOLD_BYTES (UINT64_C(256) << 20)
+#define CUPTI_13_0 130000u
+#define CUPTI_13_4 130400u
+
 /* A buffer that is younger is not given up, however often flushes are forced:
  * CUPTI's thread may be late. */
 #define LOST_NS UINT64_C(10000000000)
@@ -136,18 +143,31 @@ static enum watch_fault decide_window(struct watch *watch,
 	return WATCH_SILENT;
 }
 
-/* All four look each time; the first of what stops, else of what warns. */
+static enum watch_fault decide_memory(const struct watch_sample *sample,
+				      struct watch_verdict *verdict)
+{
+	uint64_t bytes = sample->counts.plain * KEPT_BYTES;
+
+	verdict->n = bytes >> 20;
+	verdict->m = sample->counts.plain;
+	return bytes >= KEPT_TOLD_BYTES &&
+		sample->cupti_version >= CUPTI_13_0 &&
+		sample->cupti_version < CUPTI_13_4 ? WATCH_MEMORY : WATCH_FINE;
+}
+
+/* All look each time; the first of what stops, else of what warns. */
 struct watch_verdict watch_decide(struct watch *watch,
 				  const struct watch_sample *sample)
 {
-	struct watch_verdict verdicts[4] = { { 0 } }, *found = &verdicts[0];
+	struct watch_verdict verdicts[5] = { { 0 } }, *found = &verdicts[0];
 
 	verdicts[0].fault = decide_times(watch, &sample->counts,
 					 &verdicts[0]);
 	verdicts[1].fault = decide_buffers(watch, sample, &verdicts[1]);
 	verdicts[2].fault = decide_kernels(watch, sample, &verdicts[2]);
 	verdicts[3].fault = decide_window(watch, sample, &verdicts[3]);
-	for (int i = 1; i < 4; i++)
+	verdicts[4].fault = decide_memory(sample, &verdicts[4]);
+	for (int i = 1; i < 5; i++)
 		if (!watch_stops(found->fault) &&
 		    (found->fault == WATCH_FINE ||
 		     watch_stops(verdicts[i].fault)))
@@ -187,6 +207,11 @@ static const struct {
 		"CUPTI has told nothing in the %llu s since recording was "
 		"started again; trace the program from its start, or use a "
 		"newer CUPTI (GPUTRACE_CUPTI)" },
+	[WATCH_MEMORY] = { "CUPTI keeps memory",
+		"this CUPTI (13.0 to 13.3) keeps memory of each kernel that is "
+		"launched once a CUDA graph was made: %llu MiB of %llu kernels "
+		"by now, until the process ends; versions 12.9 and 13.4 do not "
+		"(GPUTRACE_CUPTI)" },
 };
 
 const char *watch_name(enum watch_fault fault)
@@ -255,12 +280,13 @@ static void say(const struct watch_verdict *verdict, uint64_t now_ns)
 			 (unsigned long long)verdict->m);
 }
 
-bool watch_look(void)
+bool watch_look(uint32_t cupti_version)
 {
 	uint64_t now_ns = clock_now_ns();
 	struct watch_sample sample = {
 		.now_ns = now_ns, .counts = counts_told(),
 		.epoch = window_epoch(), .forced = nr_forced,
+		.cupti_version = cupti_version,
 	};
 	struct watch_verdict verdict;
 

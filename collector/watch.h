@@ -18,6 +18,12 @@
  * be wrong, and calls and ranges are still right).  What stops: most kernels
  * without times (the GPU's share of the trace is lost, and CUPTI takes more
  * of its memory all the time), most buffers gone (no room for records).
+ *
+ * And what nothing stops but the end of the process: CUPTI 13.0 to 13.3 keep 32
+ * bytes for each launch of a kernel outside a graph from the moment on in which
+ * a CUDA graph is made while CUPTI is there, with whatever kinds on or off
+ * (seen on an H200 with 13.0.85, 13.1.115, 13.2.23, 13.2.86 and 13.3.35, and
+ * neither with 12.9.79 nor 13.4.92: test/gpu/RESULTS.md).
  */
 enum watch_fault {
 	WATCH_FINE,
@@ -27,6 +33,7 @@ enum watch_fault {
 	WATCH_BUFFERS,          /* stops */
 	WATCH_NO_KERNELS,
 	WATCH_SILENT,           /* not even the devices, after a start */
+	WATCH_MEMORY,
 	NR_WATCH_FAULTS,
 };
 
@@ -40,6 +47,8 @@ struct watch_counts {
 	uint64_t launches;      /* calls that launched a kernel */
 	uint64_t graphs;        /* calls that launched a graph */
 	uint64_t captures;      /* calls that begin or end a capture */
+	uint64_t instances;     /* calls that make a graph to be launched */
+	uint64_t plain;         /* kernels outside graphs since the first */
 };
 
 /* One look: the counts and what the flush thread knows. */
@@ -47,6 +56,7 @@ struct watch_sample {
 	uint64_t now_ns;
 	struct watch_counts counts;
 	uint32_t epoch;         /* window_epoch() */
+	uint32_t cupti_version; /* 130001 */
 	uint64_t forced;        /* forced flushes so far */
 	uint32_t buffers, lost; /* of the pool */
 };
@@ -85,7 +95,7 @@ void watch_forced(uint64_t start_ns);
 
 /* After each flush: looks, says a new fault once, marks lost buffers.  True:
  * the kinds must go off.  Context: flush thread. */
-bool watch_look(void);
+bool watch_look(uint32_t cupti_version);
 
 /* The output that windows share is full or broken: one that goes into it
  * closes at the next look, and no other opens.  Context: writer thread. */

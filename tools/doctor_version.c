@@ -265,8 +265,12 @@ void check_versions(struct doctor *d, struct finding *f)
 			    "than it", version_text(c).text,
 			    version_text(v).text);
 	} else {
-		finding_say(f, VERDICT_OK, "CUPTI of %s, the driver of %s",
-			    version_text(c).text, version_text(v).text);
+		finding_say(f, VERDICT_OK, "CUPTI of %s, the driver of %s%s",
+			    version_text(c).text, version_text(v).text,
+			    c.major == 13 && c.minor < 4 ?
+			    "; this CUPTI keeps 32 bytes of memory for each "
+			    "kernel that is launched outside a graph once a "
+			    "CUDA graph was made (12.9 and 13.4 do not)" : "");
 	}
 }
 

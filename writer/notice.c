@@ -7,7 +7,7 @@
  * What the watchdog (collector/watch.h) is told of each activity.
  */
 enum call_kind { CALL_UNKNOWN, CALL_OTHER, CALL_KERNEL, CALL_GRAPH,
-		 CALL_CAPTURE };
+		 CALL_CAPTURE, CALL_INSTANCE };
 
 static enum call_kind find_call_kind(bool is_runtime, uint32_t cbid)
 {
@@ -15,6 +15,8 @@ static enum call_kind find_call_kind(bool is_runtime, uint32_t cbid)
 
 	if (strstr(name, "BeginCapture") || strstr(name, "EndCapture"))
 		return CALL_CAPTURE;
+	if (strstr(name, "GraphInstantiate"))
+		return CALL_INSTANCE;
 	if (strstr(name, "GraphLaunch"))
 		return CALL_GRAPH;
 	return strstr(name, "Launch") && strstr(name, "Kernel") ? CALL_KERNEL :
@@ -51,6 +53,7 @@ static void notice_call(struct trace *trace, const void *raw)
 		return;
 	counts->launches += kind == CALL_KERNEL;
 	counts->graphs += kind == CALL_GRAPH;
+	counts->instances += kind == CALL_INSTANCE;
 }
 
 static void notice_kernel(struct trace *trace, const void *raw, bool is_forced)
@@ -60,6 +63,7 @@ static void notice_kernel(struct trace *trace, const void *raw, bool is_forced)
 	uint64_t end_ns = activity_gpu_end_ns(raw);
 
 	counts->kernels++;
+	counts->plain += counts->instances && !activity_kernel_graph_id(raw);
 	if (!start_ns || !end_ns)
 		counts->no_time += !is_forced;
 	else

@@ -170,6 +170,27 @@ static void test_silent(void)
 	CHECK_EQ(seconds(100, 0, 0), WATCH_FINE);
 }
 
+/* CUPTI 13.0 to 13.3: 32 bytes a kernel. */
+static void test_memory(void)
+{
+	static const struct { uint32_t version; bool keeps; } versions[] = {
+		{ 28, false }, { 130000, true }, { 130303, true },
+		{ 130400, false },
+	};
+
+	for (size_t i = 0; i < sizeof versions / sizeof *versions; i++) {
+		begin();
+		sample.cupti_version = versions[i].version;
+		CHECK_EQ(seconds(100, 100000, 100000), WATCH_FINE);
+		sample.counts.plain = (8 << 20) - 1;
+		CHECK_EQ(seconds(1, 100, 100), WATCH_FINE);
+		sample.counts.plain++;
+		CHECK_EQ(seconds(1, 100, 100), versions[i].keeps ?
+			 WATCH_MEMORY : WATCH_FINE);
+	}
+	CHECK(!watch_stops(WATCH_MEMORY));
+}
+
 /* What stops wins over what warns. */
 static void test_worst_first(void)
 {
@@ -189,6 +210,7 @@ int main(void)
 	test_captures();
 	test_graphs();
 	test_silent();
+	test_memory();
 	test_worst_first();
 	return check_result();
 }

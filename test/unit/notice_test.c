@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What the watchdog is told of activities: kernels outside graphs from the
+ * moment on in which a graph was made.
+ */
+#include <stdlib.h>
+
+#include <cupti.h>
+
+#include "collector/activity.h"
+#include "collector/cupti_advice.h"
+#include "collector/cupti_api.h"
+#include "test/check.h"
+#include "writer/trace.h"
+
+static struct trace *trace;
+
+/* CUPTI's names of the calls that are made here. */
+static CUptiResult name_of(CUpti_CallbackDomain domain, uint32_t id,
+			   const char **name)
+{
+	(void)domain;
+	*name = id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000 ?
+		"cudaGraphInstantiate_v12000" :
+		id == CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags ?
+		"cuGraphInstantiateWithFlags" : "cudaGraphLaunch_v10000";
+	return CUPTI_SUCCESS;
+}
+
+/* Stands for CUPTI in this program, with the rest of cupti_api.c. */
+const struct cupti_api *cupti_api(void)
+{
+	static struct cupti_api api = { .GetCallbackName = name_of };
+
+	return &api;
+}
+
+bool cupti_stream_id(void *stream, uint32_t *id)
+{
+	(void)stream;
+	*id = 0;
+	return false;
+}
+
+bool cupti_context_id(void *context, uint32_t *id)
+{
+	return cupti_stream_id(context, id);
+}
+
+void cupti_advice_device(uint32_t major, uint32_t minor)
+{
+	(void)major;
+	(void)minor;
+}
+
+static uint64_t plain_after_kernel(uint32_t graph_id)
+{
+	CUpti_ActivityKernel10 kernel = {
+		.kind = CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL,
+		.start = 1000, .end = 2000, .graphId = graph_id,
+	};
+
+	notice_activity(trace, &kernel, false);
+	return trace->noticed.plain;
+}
+
+static uint64_t made_after_call(CUpti_ActivityKind kind, uint32_t cbid,
+				uint32_t result)
+{
+	CUpti_ActivityAPI call = {
+		.kind = kind, .cbid = cbid, .start = 1000, .end = 2000,
+		.returnValue = result,
+	};
+
+	notice_activity(trace, &call, false);
+	return trace->noticed.instances;
+}
+
+static uint64_t instantiate(uint32_t result)
+{
+	return made_after_call(CUPTI_ACTIVITY_KIND_RUNTIME,
+			CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000,
+			result);
+}
+
+int main(void)
+{
+	activity_set_version(130000);
+	trace = calloc(1, sizeof(*trace));
+	CHECK(trace);
+	CHECK_EQ(plain_after_kernel(0), 0);             /* none was made yet */
+	CHECK_EQ(made_after_call(CUPTI_ACTIVITY_KIND_RUNTIME,
+			CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, 0), 0);
+	CHECK_EQ(instantiate(1), 0);                    /* failed */
+	CHECK_EQ(plain_after_kernel(0), 0);
+	CHECK_EQ(instantiate(0), 1);
+	CHECK_EQ(plain_after_kernel(0), 1);
+	CHECK_EQ(plain_after_kernel(7), 1);             /* in a graph */
+	CHECK_EQ(made_after_call(CUPTI_ACTIVITY_KIND_DRIVER,
+		CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags, 0), 2);
+	CHECK_EQ(plain_after_kernel(0), 2);
+	CHECK_EQ(trace->noticed.kernels, 5);
+	free(trace);
+	return check_result();
+}
