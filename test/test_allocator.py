@@ -164,7 +164,8 @@ def test_forks(tmp_path):
 
 
 def test_what_does_not_fit_is_counted(tmp_path):
-    done, trace = allocated(tmp_path, "c10", "burst", 50000, 1)
+    done, trace = allocated(tmp_path, "c10", "burst", 50000, 1,
+                            GPUTRACE_BUFFER="16M")
     losses = trace.losses()
     check_program(done.did)
     assert set(losses) == {"ring full"}
