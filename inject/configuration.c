@@ -142,6 +142,7 @@ static void read_source(struct source_options *source)
 	source->sample_hz = sample_hz();
 	source->torch_shapes = number_of(SETTING_TORCH_SHAPES) == CONTROL_ON;
 	source->torch_modules = number_of(SETTING_TORCH_MODULES) == CONTROL_ON;
+	source->torch_memory = number_of(SETTING_TORCH_MEMORY) == CONTROL_ON;
 }
 
 static void read_log(struct configuration *out)

@@ -189,6 +189,13 @@ def test_without_the_source(tmp_path):
     assert "PyTorch memory" not in trace.text
 
 
+def test_not_asked_for(tmp_path):
+    done, trace = allocated(tmp_path, "c10", "steps", 3,
+                            GPUTRACE_TORCH_MEMORY="off")
+    check_program(done.did)
+    assert "[memory]" not in trace.text
+
+
 def test_a_library_that_came_late(tmp_path):
     """The allocator is bound past it: one line, and nothing else is lost."""
     out = tmp_path / "trace.json"

@@ -10,7 +10,7 @@ from tracing import BUILD, LIBRARY, SANITIZED, Trace, run
 DISK = BUILD / "shim" / "disk.so"
 SETTINGS = {"SIM_TORCH_VERSION": "2.11.0", "GPUTRACE_BUFFER": "256M",
             "GPUTRACE_TRACE": "cuda,nvtx,stacks,torch",
-            "GPUTRACE_SAMPLE_HZ": "1000"}
+            "GPUTRACE_TORCH_SHAPES": "on", "GPUTRACE_SAMPLE_HZ": "1000"}
 NR = 45000              # 0.3 s, some 10 MB of records
 
 pytestmark = pytest.mark.skipif(
