@@ -3,6 +3,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 /* Head and tail on cache lines of their own: each side writes one. */
@@ -134,6 +135,30 @@ void ring_release(struct ring *ring)
 	/* Pairs with the acquire load in ring_reserve(). */
 	atomic_store_explicit(&ring->tail, tail + step(ring, tail, record),
 			      memory_order_release);
+}
+
+size_t ring_move(struct ring *ring, void *to, size_t size)
+{
+	uint64_t tail = atomic_load_explicit(&ring->tail,
+					     memory_order_relaxed);
+	/* Pairs with the release store in ring_commit(). */
+	uint64_t head = atomic_load_explicit(&ring->head,
+					     memory_order_acquire);
+	const struct record *record;
+	size_t used = 0;
+
+	for (; tail != head; tail += step(ring, tail, record)) {
+		record = (void *)(ring->bytes + (tail & (ring->size - 1)));
+		if (record->kind == RECORD_PAD)
+			continue;
+		if (record->size > size - used)
+			break;
+		memcpy((uint8_t *)to + used, record, record->size);
+		used += record->size;
+	}
+	/* Pairs with the acquire load in ring_reserve(). */
+	atomic_store_explicit(&ring->tail, tail, memory_order_release);
+	return used;
 }
 
 uint64_t ring_take_drops(struct ring *ring)

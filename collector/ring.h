@@ -2,13 +2,14 @@
 #ifndef GPUTRACE_COLLECTOR_RING_H
 #define GPUTRACE_COLLECTOR_RING_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #include "collector/record.h"
 
 /*
- * A ring of records: one thread writes (producer), the writer thread reads
- * (consumer).
+ * A ring of records: one thread writes (producer), one at a time reads
+ * (consumer: the writer thread, or who stands in for it).
  *
  *  - Wait-free on both sides: no lock, no allocation, no system call.
  *  - A record is visible whole or not at all, in the order of commits.
@@ -47,13 +48,18 @@ void ring_commit(struct ring *ring);
 /* Bytes that are free now.  Context: producer only, signal-safe. */
 uint32_t ring_room(struct ring *ring);
 
-/* The oldest record, or NULL if there is none.  Context: writer thread. */
+/* The oldest record, or NULL if there is none.  Context: the consumer. */
 const struct record *ring_peek(struct ring *ring);
 
-/* Gives the peeked record's room back.  Context: writer thread. */
+/* Gives the peeked record's room back.  Context: the consumer. */
 void ring_release(struct ring *ring);
 
-/* Records dropped since the last call.  Context: writer thread. */
+/* Copies whole records, the oldest first, of at most `size` bytes in all, and
+ * gives their room back: the producer's lines are looked at once, not once for
+ * each record.  Returns bytes.  Context: as ring_peek(). */
+size_t ring_move(struct ring *ring, void *to, size_t size);
+
+/* Records dropped since the last call.  Context: the consumer. */
 uint64_t ring_take_drops(struct ring *ring);
 
 #endif

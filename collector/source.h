@@ -13,6 +13,7 @@ struct source_options {
 	uint32_t sample_hz;     /* GPUTRACE_SAMPLE_HZ */
 	uint32_t torch_shapes;  /* GPUTRACE_TORCH_SHAPES */
 	uint32_t torch_modules; /* GPUTRACE_TORCH_MODULES */
+	uint32_t torch_memory;  /* GPUTRACE_TORCH_MEMORY */
 };
 
 /*

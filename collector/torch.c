@@ -40,8 +40,8 @@ static bool is_known, is_in;
 static uint64_t callbacks[2];
 /* What the callbacks look at. */
 static _Atomic bool is_on;
-/* Modules are asked for; and there are some. */
-static bool wants_modules;
+/* Asked for: what the allocator does, modules; and there are some. */
+static bool wants_memory, wants_modules;
 static _Atomic bool has_modules;
 /* Torch's list is gone, or about to go. */
 static _Atomic bool is_ending;
@@ -295,8 +295,10 @@ static int arm_torch(const struct source_options *options)
 
 	operator_callback.needs_inputs = options->torch_shapes;
 	wants_modules = options->torch_modules;
+	wants_memory = options->torch_memory;
 	prepare_contexts();
-	torch_memory_arm();
+	if (wants_memory)
+		torch_memory_arm();
 	error = pthread_atfork(before_fork, after_fork, after_fork);
 	if (!error)
 		error = own_thread_start("gputrace-torch", run, NULL);
@@ -323,7 +325,7 @@ static void turn_to(bool on)
 
 static void open_torch(void)
 {
-	torch_memory_open(true);
+	torch_memory_open(wants_memory);
 	turn_to(true);
 	wait_wake(&turn);
 }

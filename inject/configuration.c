@@ -13,12 +13,13 @@
 #define FLOOR_VARIABLE "GPUTRACE_FLOOR"
 
 /*
- * GPUTRACE_BUFFER is the bound of all that the library holds: five eighths
- * for CUPTI's buffers, two for rings (at the default 64 MiB: 400 threads),
- * one for the writer.
+ * GPUTRACE_BUFFER is the bound of all that the library holds: four eighths
+ * for CUPTI's buffers, two for rings (at the default 64 MiB: 400 threads), one
+ * for what was read of these, one for the writer.
  */
-#define FOR_ACTIVITIES(bytes) ((bytes) / 8 * 5)
+#define FOR_ACTIVITIES(bytes) ((bytes) / 8 * 4)
 #define FOR_THREADS(bytes) ((bytes) / 4)
+#define FOR_BACKLOG(bytes) ((bytes) / 8)
 #define FOR_WRITER(bytes) ((bytes) / 8)
 
 /* The flight recorder's share; the rest is divided as above. */
@@ -129,6 +130,7 @@ static void read_writer(struct writer_options *writer, uint64_t bytes)
 	writer->mask_argv = number_of(SETTING_ARGV) == ARGV_MASKED;
 	writer->kernels = text_of(SETTING_KERNELS);
 	writer->memory = FOR_WRITER(bytes);
+	writer->backlog = FOR_BACKLOG(bytes);
 	writer->sample_ns = sample_hz() ? 1000000000u / sample_hz() : 0;
 	read_ranks(writer);
 }
@@ -140,6 +142,7 @@ static void read_source(struct source_options *source)
 	source->sample_hz = sample_hz();
 	source->torch_shapes = number_of(SETTING_TORCH_SHAPES) == CONTROL_ON;
 	source->torch_modules = number_of(SETTING_TORCH_MODULES) == CONTROL_ON;
+	source->torch_memory = number_of(SETTING_TORCH_MEMORY) == CONTROL_ON;
 }
 
 static void read_log(struct configuration *out)

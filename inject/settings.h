@@ -67,10 +67,12 @@
 	  "stacks: shortest wait that has its stack taken") \
 	X(SAMPLE_HZ, "GPUTRACE_SAMPLE_HZ", "sample-hz", COUNT, "99", \
 	  "stacks: samples in a second of CPU time") \
-	X(TORCH_SHAPES, "GPUTRACE_TORCH_SHAPES", "torch-shapes", CONTROL, "on", \
-	  "torch: shapes of operators' inputs: on, off") \
+	X(TORCH_SHAPES, "GPUTRACE_TORCH_SHAPES", "torch-shapes", CONTROL, \
+	  "off", "torch: shapes of operators' inputs: on, off") \
 	X(TORCH_MODULES, "GPUTRACE_TORCH_MODULES", "torch-modules", CONTROL, \
 	  "on", "torch: modules around operators: on, off") \
+	X(TORCH_MEMORY, "GPUTRACE_TORCH_MEMORY", "torch-memory", CONTROL, \
+	  "on", "torch: the caching allocator's events: on, off") \
 	X(NCCL_PLUGIN, "GPUTRACE_NCCL_PLUGIN", "nccl-plugin", CONTROL, "on", \
 	  "nccl: what NCCL says itself, too: on, off") \
 	X(NVTX_DOMAINS, "GPUTRACE_NVTX_DOMAINS", "nvtx-domains", GLOBS, "", \

@@ -164,7 +164,8 @@ def test_forks(tmp_path):
 
 
 def test_what_does_not_fit_is_counted(tmp_path):
-    done, trace = allocated(tmp_path, "c10", "burst", 50000, 1)
+    done, trace = allocated(tmp_path, "c10", "burst", 50000, 1,
+                            GPUTRACE_BUFFER="16M")
     losses = trace.losses()
     check_program(done.did)
     assert set(losses) == {"ring full"}
@@ -186,6 +187,13 @@ def test_without_the_source(tmp_path):
     check_program(done.did)
     assert "[memory]" not in trace.text
     assert "PyTorch memory" not in trace.text
+
+
+def test_not_asked_for(tmp_path):
+    done, trace = allocated(tmp_path, "c10", "steps", 3,
+                            GPUTRACE_TORCH_MEMORY="off")
+    check_program(done.did)
+    assert "[memory]" not in trace.text
 
 
 def test_a_library_that_came_late(tmp_path):

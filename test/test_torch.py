@@ -14,7 +14,7 @@ from tracing import BUILD, ROOT, Trace, environment, judge, own_lines, run, \
 
 SIM = {"new": BUILD / "sim/torch/lib/libtorch_cpu.so",
        "old": BUILD / "sim/torch_old/lib/libtorch_cpu.so"}
-TRACE = {"GPUTRACE_TRACE": "cuda,torch"}
+TRACE = {"GPUTRACE_TRACE": "cuda,torch", "GPUTRACE_TORCH_SHAPES": "on"}
 LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
 
 
@@ -113,8 +113,9 @@ def test_without_the_source(tmp_path):
 
 def test_without_shapes(tmp_path):
     """Not asked for, PyTorch does not collect them."""
-    _, trace = traced_torch(tmp_path, "2.11.0", "steps", 1,
-                            GPUTRACE_TORCH_SHAPES="off")
+    _, trace = traced(tmp_path, "operators", torch(tmp_path, "2.11.0"),
+                      "steps", 1, SIM_TORCH_VERSION="2.11.0",
+                      GPUTRACE_TRACE="cuda,torch")
     assert operators(trace)["aten::linear"] == 2
     assert not any("Input Dims" in e["args"] for e in trace.slices("cpu_op"))
     assert trace.slices("cpu_op", name="AddmmBackward0")[0]["args"][

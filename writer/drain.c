@@ -4,6 +4,7 @@
 #include "collector/loss.h"
 #include "collector/nvtx.h"
 #include "collector/stack_sampler.h"
+#include "writer/backlog.h"
 #include "writer/output.h"
 #include "writer/trace.h"
 
@@ -358,27 +359,31 @@ static void take_mark(struct trace *trace, struct thread *state,
 			 record);
 }
 
-static void drain_ring(struct trace *trace, struct thread *state)
+static void drain_run(struct trace *trace, const struct backlog_run *run)
 {
-	struct ring *ring = thread_ring(state);
-	const struct record *record;
-	uint64_t bytes = 0, fill;
+	const struct record *record = NULL;
 
-	while (ring && (record = ring_peek(ring))) {
-		bytes += record->size;
+	while ((record = backlog_record(run, record)))
 		if (record->kind == RECORD_THREAD_BEGIN ||
 		    record->kind == RECORD_THREAD_END)
-			take_mark(trace, state, (const void *)record);
+			take_mark(trace, run->state, (const void *)record);
 		else
-			take(trace, state->reader_tid, record);
-		ring_release(ring);
+			take(trace, run->state->reader_tid, record);
+}
+
+/* All that is in the rings now; where that was too much at once, the rest of
+ * it (but no more: the program may be faster than we are). */
+static void drain_backlog(struct trace *trace)
+{
+	const struct backlog_run *run;
+	bool is_all = false;
+	int i;
+
+	for (i = 0; i < 2 && !is_all; i++) {
+		is_all = backlog_read(trace->backlog);
+		while ((run = backlog_next(trace->backlog)))
+			drain_run(trace, run);
 	}
-	if (!ring)
-		return;
-	loss_add(LOSS_RING_FULL, ring_take_drops(ring));
-	fill = state->ring_size ? bytes * 100 / state->ring_size : 0;
-	if (fill > trace->ring_fill)
-		trace->ring_fill = (uint32_t)fill;
 }
 
 /* Of the sampler: each record says of which thread it is. */
@@ -452,15 +457,14 @@ static void enter_window(struct trace *trace)
 
 void drain_rings(struct trace *trace)
 {
-	struct thread *state = NULL;
 	const struct window *last;
 	uint32_t epoch = window_epoch();
 
 	trace->last_ns = clock_now_ns() + AHEAD_NS;
-	trace->ring_fill = 0;
+	if (window_is_open(epoch))
+		backlog_wake(trace->backlog);
 	windows_refresh(trace);
-	while ((state = thread_next(state)))
-		drain_ring(trace, state);
+	drain_backlog(trace);
 	drain_samples(trace);
 	finish_ends(trace);
 	last = last_window(trace);

@@ -9,6 +9,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include "writer/backlog.h"
 #include "writer/output.h"
 #include "writer/path.h"
 
@@ -159,8 +160,10 @@ int trace_init(struct trace *trace, const struct writer_options *options)
 	trace->apis = api_shapes_create();
 	trace->pending = pending_create(memory / 4);
 	trace->unfinished = unfinished_create();
+	trace->backlog = backlog_create(options->backlog ? options->backlog :
+					memory);
 	if (!err && (!trace->kernels || !trace->apis || !trace->pending ||
-		     !trace->unfinished))
+		     !trace->unfinished || !trace->backlog))
 		err = -ENOMEM;
 	clock_snapshot(&trace->clock_pairs[trace->nr_clock_pairs++]);
 	return err;
@@ -184,6 +187,7 @@ void trace_fini(struct trace *trace)
 	api_shapes_destroy(trace->apis);
 	pending_destroy(trace->pending);
 	unfinished_destroy(trace->unfinished);
+	backlog_destroy(trace->backlog);
 	stacks_destroy(trace->stacks);
 	bytes_fini(&trace->out);
 	bytes_fini(&trace->tail);

@@ -46,9 +46,8 @@ enum {
 
 struct trace {
 	struct writer_options options;
-	uint32_t pid, ring_fill;        /* in %: the fullest, last read */
-	uint64_t start_ns, base_ns;
-	uint64_t last_ns;               /* no true time is later: drain.c */
+	uint32_t pid;
+	uint64_t start_ns, base_ns, last_ns;    /* drain.c: none is later */
 	char host[128], program[128], run_id[24];
 
 	struct bytes out;               /* events not yet in the sink */
@@ -99,6 +98,7 @@ struct trace {
 	struct tally offered, settled, gone;
 	bool has_said_small;            /* that max_size is too small */
 	struct unfinished *unfinished;  /* unfinished.c */
+	struct backlog *backlog;
 	uint32_t nr_pauses;             /* that are in the file */
 
 	struct clock_pair clock_pairs[CLOCK_PAIRS_MAX];

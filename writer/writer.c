@@ -11,17 +11,16 @@
 #include "collector/log.h"
 #include "collector/own_thread.h"
 #include "collector/wait.h"
+#include "writer/backlog.h"
 #include "writer/dump.h"
 #include "writer/output.h"
 #include "writer/requests.h"
 #include "writer/trace.h"
 
 enum {
-	/* Rings of 128 KiB hold 850 ranges: 10 ms stands 85,000 a second, and
-	 * where one had filled by a fifth in it, 2 ms. */
+	/* What comes faster than the rings hold is read meanwhile, by a
+	 * thread of its own (backlog.h). */
 	POLL_MS = 10,
-	POLL_SOON_MS = 2,
-	FILL_SOON = 20,
 	/* No window: only leftovers come. */
 	POLL_CLOSED_MS = 100,
 	/* And after a while not even these, but for names, which are few, and
@@ -262,7 +261,7 @@ static uint64_t poll_ms(const struct trace *trace, struct due *due)
 	if (window_is_open(epoch) || window_settled() < epoch / 2)
 		due->busy_ns = now_ns;
 	if (window_is_open(epoch))
-		return trace->ring_fill > FILL_SOON ? POLL_SOON_MS : POLL_MS;
+		return POLL_MS;
 	return now_ns - due->busy_ns > ASLEEP_AFTER_MS * NS_PER_MS +
 		2 * trace->options.flush_ns ? POLL_ASLEEP_MS : POLL_CLOSED_MS;
 }
@@ -334,6 +333,9 @@ int writer_start(const struct writer_options *options)
 		memset(&writer.summary, 0, sizeof(writer.summary));
 		requests_begin(!file_is_dev_null(options->out),
 			       options->recorder_ns);
+		err = backlog_start(trace->backlog);
+	}
+	if (!err) {
 		err = own_thread_start("gputrace-writer", run, trace);
 	}
 	if (err) {

@@ -37,6 +37,7 @@ struct writer_options {
 	uint64_t sample_ns;     /* between two samples of a running thread */
 	const char *kernels;    /* GPUTRACE_KERNELS: globs, NULL: all */
 	uint64_t memory;        /* bytes the writer's own tables may take */
+	uint64_t backlog;       /* and what was read of the rings */
 	uint64_t recorder_ns;   /* GPUTRACE_RECORDER: keep so much, in memory;
 				 * 0: no flight recorder */
 	uint64_t recorder_bytes;        /* at most, of memory */

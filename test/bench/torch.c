@@ -102,6 +102,7 @@ static void prepare(const char *torch_path)
 	bench_simulate();
 	bench_preload("/dev/null");
 	setenv("GPUTRACE_TRACE", "cuda,torch", 1);
+	setenv("GPUTRACE_TORCH_SHAPES", "on", 1);
 	setenv("GPUTRACE_START", "profiler-api", 1);
 }
 

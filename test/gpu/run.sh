@@ -6,7 +6,7 @@
 #   test/gpu/run.sh [GROUP...]     groups: machine conformance host bench
 #                                  torch profiler overhead hta (these by
 #                                  default), guest server asleep item
-#                                  sources libraries memory soak
+#                                  sources parts libraries memory soak
 #
 # O=DIR      build folder (build); used as it is where it holds the library,
 #            else `make` fills it
@@ -334,6 +334,32 @@ group_sources()
 		grep '^gputrace: .* lost' "$WORK/sources_$mode.log" |
 			tail -n 1 | tee -a "$OUT/table.txt"
 		judge "sources_$mode"
+	done
+}
+
+# Which part of the source `torch` costs what: operators alone, and with each.
+group_parts()
+{
+	mkdir -p "$WORK/parts"
+	for part in none memory modules shapes default; do
+		settings=
+		for other in memory modules shapes; do
+			state=off
+			[ $part = $other ] && state=on
+			settings="$settings GPUTRACE_TORCH_$(echo $other |
+				tr a-z A-Z)=$state"
+		done
+		[ $part = default ] && settings=
+		# shellcheck disable=SC2086  # a word each
+		piece "parts_$part" 60 env LD_PRELOAD="$LIBRARY" $settings \
+			GPUTRACE_OUT="$WORK/parts/$part.%w.json" \
+			GPUTRACE_START=off "$PYTHON" $HERE/torch_sources.py \
+			--only torch --rounds 8 --json "$OUT/parts_$part.json" \
+			"$O/gputrace"
+		grep -v '^gputrace: ' "$WORK/parts_$part.log" | tail -n 4 |
+			tee -a "$OUT/table.txt"
+		grep '^gputrace: .* lost' "$WORK/parts_$part.log" |
+			tail -n 1 | tee -a "$OUT/table.txt"
 	done
 }
 

@@ -3,13 +3,14 @@
 """What each source costs a PyTorch decode step, by alternated windows.
 
     torch_sources.py [--mode eager|graph] [--rounds N] [--steps N]
-                     [--json FILE] GPUTRACE
+                     [--only SOURCE] [--json FILE] GPUTRACE
 
 To be run with LD_PRELOAD=libgputrace.so and GPUTRACE_START=off.  A round is
 one window of each: none, CUDA and NVTX alone, these and one source, all
-sources, and torch.profiler with CPU, CUDA and with_stack; the order turns by
-one each round.  GPUTRACE start and stop open and close our windows.  The
-first step of each is not timed.
+sources, and torch.profiler with CPU, CUDA and with_stack (--only: that source
+and the profiler without stacks, no more); the order turns by one each round.
+GPUTRACE start and stop open and close our windows.  The first step of each is
+not timed.
 
 Prints a line for each: the median over the rounds in % of the step without
 any tool, and its 95 % interval (bootstrap).  Fails where all sources together
@@ -59,14 +60,15 @@ def stack_window(mode, steps):
     return value
 
 
-def windows_of(gputrace):
+def windows_of(gputrace, only):
     windows = {"off": off_window, "cuda,nvtx": traced_window(gputrace, ())}
-    for source in SOURCES:
+    for source in only or SOURCES:
         windows["+ " + source] = traced_window(gputrace, (source,))
-    windows["+ all"] = traced_window(gputrace, SOURCES)
     windows["profiler CPU+CUDA"] = profiler_window([Activity.CPU,
                                                     Activity.CUDA])
-    windows["profiler with_stack"] = stack_window
+    if not only:
+        windows["+ all"] = traced_window(gputrace, SOURCES)
+        windows["profiler with_stack"] = stack_window
     return windows
 
 
@@ -91,6 +93,7 @@ def main():
     parser.add_argument("--layers", type=int, default=24)
     parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--only", action="append", choices=SOURCES)
     parser.add_argument("--json")
     parser.add_argument("gputrace")
     options = parser.parse_args()
@@ -99,7 +102,7 @@ def main():
         mode.prefill()
         timed_steps(mode, 50)
         gc.disable()
-        windows = windows_of(options.gputrace)
+        windows = windows_of(options.gputrace, options.only)
         measured(mode, windows, 1, options.steps)       # warms all up
         entries = measured(mode, windows, options.rounds, options.steps)
     medians = {}
@@ -114,6 +117,8 @@ def main():
     if options.json:
         with open(options.json, "w", encoding="utf-8") as stream:
             json.dump(entries, stream)
+    if options.only:
+        return 0
     return medians["+ all"] > medians["profiler with_stack"]
 
 

@@ -2,7 +2,7 @@
 /*
  * operators: a program on PyTorch, the simulated one (test/sim/torch_sim.h).
  *
- *	operators TORCH MODE [N [THREADS]]
+ *	operators TORCH MODE [N [THREADS|LIBRARY]]
  *
  *	steps     N steps "ProfilerStep#<i>" of operators that launch a kernel
  *	          each, one inside another, a backward one, one with long names
@@ -12,6 +12,7 @@
  *	busy      THREADS threads of operators and nothing else while N windows
  *	          open and close
  *	fork      operators in the children of N forks, while a thread goes on
+ *	rate      N operators, 150,000 a second, called by LIBRARY's through()
  *	absent    no PyTorch at all: TORCH is not loaded
  *
  * TORCH is loaded after cuInit, so that a window may be open before.  What was
@@ -224,6 +225,47 @@ static void busy(long nr, long nr_threads)
 	TALLY("did", "rounds", atomic_load(&nr_done));
 }
 
+/* ---- At a rate ---- */
+
+enum { RATE_HZ = 150000, BURST = 150 };
+
+static uint64_t next_ns;
+
+/* Busy until the next is due, so that it is sampled. */
+static void burst(void)
+{
+	struct sim_function f = { 0 };
+	const struct sim_value inputs[] = {
+		{ .tensor = &matrix, .tag = 1 }, { .tensor = &deep, .tag = 1 },
+	};
+
+	for (int i = 0; i < BURST; i++) {
+		start(&f, SIM_FUNCTION, "aten::add", -1, 0, inputs, 2);
+		end(&f);
+	}
+	TALLY("operators", "aten::add", BURST);
+	next_ns += (uint64_t)BURST * 1000000000u / RATE_HZ;
+	while (now_ns() < next_ns)
+		;
+}
+
+static void rate(long nr, const char *library)
+{
+	void *file = dlopen(library, RTLD_NOW);
+	void (*through)(void (*call)(void)) = NULL;
+
+	if (file)
+		through = (__typeof__(through))dlsym(file, "through");
+	if (!through) {
+		fprintf(stderr, "%s\n", dlerror());
+		exit(EXIT_FAILURE);
+	}
+	wait_for_observers();
+	next_ns = now_ns();
+	for (long i = 0; i < nr / BURST; i++)
+		through(burst);
+}
+
 static void forks(long nr)
 {
 	struct sim_function f = { 0 };
@@ -282,6 +324,8 @@ int main(int argc, char **argv)
 		steps(nr);
 	else if (!strcmp(mode, "busy"))
 		busy(nr, argc > 4 ? atol(argv[4]) : 8);
+	else if (!strcmp(mode, "rate") && argc > 4)
+		rate(nr, argv[4]);
 	else if (!strcmp(mode, "fork"))
 		forks(nr);
 	for (long i = 0; !strcmp(mode, "edges") && i < nr; i++)

@@ -8,6 +8,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "test/check.h"
@@ -61,28 +62,57 @@ static int is_filled(const uint8_t *bytes, uint32_t len, uint8_t value)
 	return 1;
 }
 
-static void test_two_threads(void)
+/* Of what was read. */
+static uint64_t nr_read, last, bad;
+
+static void look_at(const struct record *record)
 {
-	uint64_t nr_read = 0, last = 0, bad = 0;
+	bad += record->kind != RECORD_MARK;
+	bad += nr_read && record->t_ns <= last;
+	bad += !is_filled((const uint8_t *)(record + 1), record->len,
+			  (uint8_t)(record->t_ns & 0xff));
+	last = record->t_ns;
+	nr_read++;
+}
+
+static bool read_one(void)
+{
+	const struct record *record = ring_peek(ring);
+
+	if (!record)
+		return false;
+	look_at(record);
+	ring_release(ring);
+	return true;
+}
+
+/* Into room for more than one, and for less than all. */
+static bool read_many(void)
+{
+	static _Alignas(8) uint8_t room[6000];
+	size_t len = ring_move(ring, room, sizeof room), at = 0;
+
+	while (at < len) {
+		look_at((const void *)(room + at));
+		at += ((const struct record *)(const void *)(room + at))->size;
+	}
+	bad += at != len;
+	return len;
+}
+
+static void test_two_threads(bool (*read)(void))
+{
 	pthread_t producer;
 
+	nr_read = last = bad = nr_written = nr_refused = 0;
+	atomic_store(&producer_done, 0);
 	ring = ring_create(RING_SIZE);
 	pthread_create(&producer, NULL, produce, NULL);
 	for (;;) {
 		int done = atomic_load(&producer_done);
-		const struct record *record = ring_peek(ring);
 
-		if (!record && done)
+		if (!read() && done)
 			break;
-		if (!record)
-			continue;
-		bad += record->kind != RECORD_MARK;
-		bad += nr_read && record->t_ns <= last;
-		bad += !is_filled((const uint8_t *)(record + 1), record->len,
-				  (uint8_t)(record->t_ns & 0xff));
-		last = record->t_ns;
-		nr_read++;
-		ring_release(ring);
 	}
 	pthread_join(producer, NULL);
 	CHECK_EQ(bad, 0);
@@ -124,7 +154,8 @@ static void test_uncommitted(void)
 
 int main(void)
 {
-	test_two_threads();
+	test_two_threads(read_one);
+	test_two_threads(read_many);
 	test_full();
 	test_uncommitted();
 	return check_result();
