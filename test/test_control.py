@@ -779,6 +779,21 @@ def test_capture_interrupted_twice(tmp_path):
     assert check(path).slices("kernel")
 
 
+@pytest.mark.parametrize("name", ["d.json", "d.json.gz"])
+def test_dump_of_a_process_that_is_killed_in_a_write(tmp_path, name):
+    path = tmp_path / name
+    with killed_in_a_write(tmp_path, 25, GPUTRACE_START="now",
+                           GPUTRACE_RECORDER=60, args=(
+            "--seconds", 600, "--kernels", 100, "--kernel-us", 5)) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 60000, 60)
+        process = command("dump", server.pid, "-o", path)
+        out, err = process.communicate(timeout=60)
+        assert server.process.wait(30) == -signal.SIGKILL
+    assert (process.returncode, out) == (3, "%s\n" % path), err
+    assert "there is a part of it" in err
+    assert len(check(path).slices("user_annotation")) > 1000
+
+
 def test_capture_of_two(server, tmp_path, gputrace):
     """They begin at one moment; a name for both is refused."""
     with Server(tmp_path) as other:
