@@ -237,7 +237,8 @@ $(O)/unit/%: $(O)/obj/tool/test/unit/%.o $(O)/libgputrace.a \
 		$(O)/sim/libcupti.so.13 $(TOOLS_O)
 	$(call say,LINK,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(BASE) -o $@ $< \
-		$(if $(findstring steps,$*),$(TOOLS_O)) $(O)/libgputrace.a \
+		$(if $(findstring steps,$*)$(findstring fd_,$*),$(TOOLS_O)) \
+		$(O)/libgputrace.a \
 		$(if $(findstring sim_,$*),$(O)/sim/libcuda.so.1) $(CORE_LIBS)
 
 $(O)/bench/%: $(O)/obj/tool/test/bench/%.o $(O)/libgputrace.a \

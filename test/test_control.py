@@ -715,25 +715,83 @@ def test_capture_interrupted(server, tmp_path):
     assert check(path)
 
 
-def is_whole(path):
-    try:
-        return Trace(path).slices("kernel")
-    except ValueError:
-        return False
-
-
-def test_capture_of_a_process_that_ends(tmp_path):
-    """What was written is whole."""
+def test_capture_of_a_process_that_is_killed(tmp_path):
+    """Whenever that is: once it has written a trace, there is one."""
     path = tmp_path / "c.json"
     with Server(tmp_path, GPUTRACE_FLUSH="20ms") as server:
         server.client().close()
         process = command("capture", server.pid, "-d", "60s", "-o", path)
-        assert until(lambda: any(is_whole(p) for p in
-                                 tmp_path.glob(".c.json.*")))
+        assert until(lambda: server.ask("status")["kernels"] > 50)
+        time.sleep(0.1)
         server.end()
         out, err = process.communicate(timeout=30)
     assert (process.returncode, out) == (0, "%s\n" % path), err
-    assert "has ended" in err and Trace(path).slices("kernel")
+    assert "has ended" in err and "last write-out" in err
+    assert check(path).slices("kernel")
+    assert not list(tmp_path.glob(".c.json*"))
+
+
+def killed_in_a_write(tmp_path, number, **settings):
+    return Server(tmp_path, *settings.pop("args", ()), KILL_WRITE=number,
+                  LD_PRELOAD="%s:%s" % (LIBRARY,
+                                        BUILD / "shim" / "killwrite.so"),
+                  **settings)
+
+
+@pytest.mark.parametrize("name", ["c.json", "c.json.gz"])
+def test_capture_of_a_process_that_is_killed_in_a_write(tmp_path, name):
+    """The tail, its copy, its mark, the events: whichever is cut.  All that
+    is in the file is whole; only the end is missing."""
+    for number in range(150, 160):
+        path = tmp_path / ("%d-%s" % (number, name))
+        with killed_in_a_write(tmp_path, number,
+                               GPUTRACE_FLUSH="10ms") as server:
+            server.client().close()
+            process = command("capture", server.pid, "-d", "60s", "-o", path)
+            assert server.process.wait(60) == -signal.SIGKILL
+            out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "%s\n" % path), err
+        # Each is in the trace, and took seven writes.
+        outs = [o for o in check(path).slices("overhead")
+                if o["name"] == "gputrace write-out"]
+        assert len(outs) >= number // 8, number
+
+
+def test_capture_interrupted_twice(tmp_path):
+    """The process does not answer: what it has written, and what it writes
+    when it goes on is not in it."""
+    path = tmp_path / "c.json"
+    with Server(tmp_path, GPUTRACE_FLUSH="20ms") as server:
+        server.client().close()
+        process = command("capture", server.pid, "-d", "60s", "-o", path)
+        assert until(lambda: server.ask("status")["kernels"] > 50)
+        server.process.send_signal(signal.SIGSTOP)
+        process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        assert (process.returncode, out) == (0, "%s\n" % path), err
+        assert "interrupted" in err and "last write-out" in err
+        size = path.stat().st_size
+        server.process.send_signal(signal.SIGCONT)
+        time.sleep(0.3)
+    assert size == path.stat().st_size
+    assert check(path).slices("kernel")
+
+
+@pytest.mark.parametrize("name", ["d.json", "d.json.gz"])
+def test_dump_of_a_process_that_is_killed_in_a_write(tmp_path, name):
+    path = tmp_path / name
+    with killed_in_a_write(tmp_path, 25, GPUTRACE_START="now",
+                           GPUTRACE_RECORDER=60, args=(
+            "--seconds", 600, "--kernels", 100, "--kernel-us", 5)) as server:
+        assert until(lambda: server.ask("status")["kernels"] > 60000, 60)
+        process = command("dump", server.pid, "-o", path)
+        out, err = process.communicate(timeout=60)
+        assert server.process.wait(30) == -signal.SIGKILL
+    assert (process.returncode, out) == (3, "%s\n" % path), err
+    assert "there is a part of it" in err
+    assert len(check(path).slices("user_annotation")) > 1000
 
 
 def test_capture_of_two(server, tmp_path, gputrace):

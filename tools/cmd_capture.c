@@ -105,9 +105,10 @@ static void keep(struct capture *capture, struct session *s)
 
 /* What there is, if it can be read. */
 static void keep_part(struct capture *capture, struct session *s,
-		      const char *why)
+		      const char *why, bool is_ending)
 {
-	if (s->by_path || !draft_is_whole(&s->draft)) {
+	if (s->by_path || !control_rescue(&capture->chosen.machine, s->t,
+					  &s->draft, is_ending)) {
 		capture->status = complain("capture: %s; there is no trace of "
 					   "it%s", why, s->by_path ?
 					   " but what is in the folder of its "
@@ -115,7 +116,7 @@ static void keep_part(struct capture *capture, struct session *s,
 		end(s);
 		return;
 	}
-	complain("capture: %s; the trace ends there", why);
+	complain("capture: %s; " CONTROL_RESCUED, why);
 	keep(capture, s);
 }
 
@@ -212,7 +213,7 @@ static void stop(struct capture *capture, struct session *s)
 	if (!s->stopper ||
 	    control_open(s->stopper, &capture->chosen.machine, s->t, why,
 			 sizeof(why)) || control_send(s->stopper, "stop", -1))
-		keep_part(capture, s, "interrupted");
+		keep_part(capture, s, "interrupted", false);
 	s->until_ns = control_now_ns() + WRITE_MS * NS_PER_MS;
 }
 
@@ -228,7 +229,7 @@ static void has_begun(struct capture *capture, struct session *s,
 		WRITE_MS * NS_PER_MS;
 	snprintf(why, sizeof(why), "pid %ld has ended", s->t->pid);
 	if (control_send(s->c, line, -1))
-		keep_part(capture, s, why);
+		keep_part(capture, s, why, true);
 	else if (capture->has_stopped)
 		stop(capture, s);
 }
@@ -255,7 +256,7 @@ static void look(struct capture *capture, struct session *s)
 	else if (!error)
 		finish(capture, s, &reply);
 	else
-		keep_part(capture, s, why);
+		keep_part(capture, s, why, error == -ECONNRESET);
 }
 
 static void obey_signals(struct capture *capture)
@@ -266,7 +267,7 @@ static void obey_signals(struct capture *capture)
 		if (s->stage == ENDED)
 			continue;
 		if (nr_signals > 1)
-			keep_part(capture, s, "interrupted twice");
+			keep_part(capture, s, "interrupted twice", false);
 		else if (!capture->has_stopped)
 			stop(capture, s);
 	}

@@ -61,10 +61,27 @@ static int dump_there(const struct target *t, struct control *c)
 	return tell(t, &reply, seen);
 }
 
+/* What it had written when it ended. */
+static int keep_part(const struct look *machine, const struct target *t,
+		     struct draft *draft, const char *why, bool is_ending)
+{
+	int error;
+
+	if (!control_rescue(machine, t, draft, is_ending))
+		return complain("dump: %s", why);
+	complain("dump: %s; there is a part of it", why);
+	error = draft_keep(draft);
+	if (error)
+		return complain("dump: %s: %s", draft->path, strerror(-error));
+	puts(draft->path);
+	return STATUS_COULD_NOT;
+}
+
 /* Into the draft, by its descriptor; or, where that is refused, by a name in
  * the process's folder. */
-static int dump_into(const struct target *t, struct control *c,
-		     struct draft *draft, struct control_reply *reply)
+static int dump_into(const struct look *machine, const struct target *t,
+		     struct control *c, struct draft *draft,
+		     struct control_reply *reply)
 {
 	char why[sizeof(reply->error) + 64], line[128];
 	bool by_path = false;
@@ -83,6 +100,8 @@ static int dump_into(const struct target *t, struct control *c,
 		error = control_ask(c, line, -1, ANSWER_MS, reply, why,
 				    sizeof(why));
 	}
+	if (error && !by_path)
+		return keep_part(machine, t, draft, why, error == -ECONNRESET);
 	if (error)
 		return complain("dump: %s", why);
 	/* Without a flight recorder it is the file that is being written. */
@@ -96,8 +115,8 @@ static int dump_into(const struct target *t, struct control *c,
 			strerror(-error));
 }
 
-static int dump_here(const struct target *t, struct control *c,
-		     const char *out)
+static int dump_here(const struct look *machine, const struct target *t,
+		     struct control *c, const char *out)
 {
 	static struct control_reply reply;
 	char path[PATH_MAX] = "";
@@ -108,7 +127,7 @@ static int dump_here(const struct target *t, struct control *c,
 	if (error)
 		return complain("dump: %s: %s", path, error == -EINVAL ?
 				"not a file's name" : strerror(-error));
-	status = dump_into(t, c, &draft, &reply);
+	status = dump_into(machine, t, c, &draft, &reply);
 	error = status ? 0 : draft_keep(&draft);
 	draft_drop(&draft);
 	if (error)
@@ -124,7 +143,8 @@ static int dump(struct chosen *chosen, const char *out)
 		const struct target *t = &chosen->found.target[i];
 		struct control *c = &chosen->control[i];
 
-		err = out ? dump_here(t, c, out) : dump_there(t, c);
+		err = out ? dump_here(&chosen->machine, t, c, out) :
+			dump_there(t, c);
 		status = err ? err : status;
 	}
 	return status;

@@ -10,6 +10,15 @@
 #include <unistd.h>
 
 #include "tools/doctor_look.h"
+#include "tools/proc_status.h"
+
+enum {
+	/* From the first of its threads that is gone to the last; one that
+	 * frees much memory takes longer. */
+	ENDING_MS = 2000,
+	/* A copy of a GB takes as long as GPUTRACE_FLUSH's default. */
+	COPIES_MAX = 3,
+};
 
 /* ---- Names ---- */
 
@@ -79,26 +88,6 @@ static int open_root(struct look *root, const struct target *t)
 	return look_init(root, path);
 }
 
-static int copy(int from, int to)
-{
-	static char bytes[1 << 16];
-	off_t at = 0;
-	ssize_t n, done;
-
-	while ((n = read(from, bytes, sizeof(bytes)))) {
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		for (ssize_t i = 0; i < n; i += done, at += done) {
-			done = pwrite(to, bytes + i, (size_t)(n - i), at);
-			if (done <= 0)
-				return done ? -errno : -EIO;
-		}
-	}
-	return ftruncate(to, at) ? -errno : 0;
-}
-
 static void remove_inside(const struct look *root, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -137,13 +126,57 @@ int control_fetch(const struct target *t, const char *path, struct draft *to,
 		S_ISREG(st.st_mode) ? 0 : -EINVAL;
 	to->is_there = !error && is_in_place(to, &st);
 	if (!error && !to->is_there)
-		error = copy(fd, to->fd);
+		error = draft_fill(to, fd);
 	if (fd >= 0)
 		close(fd);
 	if (!error && removes)
 		remove_inside(&root, path);
 	look_fini(&root);
 	return error;
+}
+
+/* With all its threads, each of which may have the descriptor. */
+static bool has_ended(const struct look *machine, const struct target *t)
+{
+	static char status[PROC_STATUS_SIZE];
+	const char *state;
+
+	if (proc_status_read(machine, t->pid, status))
+		return true;
+	state = proc_status_word(status, "State", 0);
+	return state && strchr("ZX", *state) &&
+		proc_status_number(status, "Threads", 0) <= 1;
+}
+
+/* The process writes on.  Where that came in between, the next copy may be
+ * good; where there is no room for one, it is looked at as it is. */
+static bool rescue_copy(struct draft *d)
+{
+	struct draft copy;
+
+	for (int tries = 0; tries < COPIES_MAX; tries++) {
+		if (draft_copy(d, &copy))
+			return draft_settle(d);
+		if (draft_settle(&copy)) {
+			draft_drop(d);
+			*d = copy;
+			return true;
+		}
+		draft_drop(&copy);
+	}
+	return false;
+}
+
+bool control_rescue(const struct look *machine, const struct target *t,
+		    struct draft *d, bool is_ending)
+{
+	const struct timespec nap = { 0, 10000000 };
+	int naps = is_ending ? ENDING_MS / 10 : 0;
+	bool is_gone;
+
+	while (!(is_gone = has_ended(machine, t)) && naps-- > 0)
+		nanosleep(&nap, NULL);
+	return is_gone ? draft_settle(d) : rescue_copy(d);
 }
 
 void control_see(const struct target *t, const char *path, char *seen,

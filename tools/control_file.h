@@ -22,6 +22,15 @@ bool control_name_is_shared(const char *pattern);
 int control_fetch(const struct target *t, const char *path, struct draft *to,
 		  bool removes);
 
+#define CONTROL_RESCUED "the trace ends with the last write-out before that " \
+	"(GPUTRACE_FLUSH)"
+
+/* What the process has written into it by its descriptor, where there is no
+ * answer that it is whole: as it was at the last write-out.  False: that is no
+ * trace.  is_ending: its end of the socket is closed. */
+bool control_rescue(const struct look *machine, const struct target *t,
+		    struct draft *d, bool is_ending);
+
 /* The same file as we can open it: itself, or below /proc/PID/root. */
 void control_see(const struct target *t, const char *path, char *seen,
 		 size_t size);

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tools/mend.h"
 #include "tools/trace.h"
 
 static bool is_gz(const char *path)
@@ -83,7 +84,43 @@ int draft_keep(struct draft *d)
 	return error;
 }
 
-bool draft_is_whole(const struct draft *d)
+/* The offset is shared with whoever has the descriptor: pread(). */
+int draft_fill(struct draft *d, int from)
+{
+	static char bytes[1 << 16];
+	off_t at = 0;
+	ssize_t n, done;
+
+	while ((n = pread(from, bytes, sizeof(bytes), at))) {
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		for (ssize_t i = 0; i < n; i += done, at += done) {
+			done = pwrite(d->fd, bytes + i, (size_t)(n - i), at);
+			if (done <= 0)
+				return done ? -errno : -EIO;
+		}
+	}
+	return ftruncate(d->fd, at) ? -errno : 0;
+}
+
+int draft_copy(const struct draft *d, struct draft *copy)
+{
+	int error;
+
+	*copy = *d;
+	copy->fd = -1;
+	if (!name_hidden(copy))
+		return -ENAMETOOLONG;
+	copy->fd = mkostemp(copy->hidden, O_CLOEXEC);
+	error = copy->fd < 0 ? -errno : draft_fill(copy, d->fd);
+	if (error)
+		draft_drop(copy);
+	return error;
+}
+
+static bool is_whole(const struct draft *d)
 {
 	struct trace_problem problem;
 	struct trace_event event;
@@ -95,4 +132,9 @@ bool draft_is_whole(const struct draft *d)
 	if (trace)
 		trace_close(trace);
 	return trace && !more;
+}
+
+bool draft_settle(struct draft *d)
+{
+	return is_whole(d) || (mend_tail(d->fd) > 0 && is_whole(d));
 }

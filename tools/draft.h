@@ -32,7 +32,16 @@ int draft_keep(struct draft *d);
 /* Closes and removes it, if it is open. */
 void draft_drop(struct draft *d);
 
-/* Is it a trace that can be read to its end? */
-bool draft_is_whole(const struct draft *d);
+/* All of another file, from its begin on.  0 or -errno. */
+int draft_fill(struct draft *d, int from);
+
+/* A second one for the same name, into which nobody else writes.  0 or -errno,
+ * then it is closed. */
+int draft_copy(const struct draft *d, struct draft *copy);
+
+/* Is it a trace that can be read to its end?  One whose writer was killed
+ * becomes that, as it was at the last write-out (mend.h).  Nobody else writes
+ * into it. */
+bool draft_settle(struct draft *d);
 
 #endif

@@ -15,10 +15,14 @@
 /* Twice the rings' look; a ring holds some hundred ranges. */
 #define SLICE_NS UINT64_C(20000000)
 
+/* Some 2,500 kernels; or 20,000, packed. */
+#define PART_SIZE (UINT64_C(1) << 20)
+
 struct dump {
 	struct file file;
 	struct writer_result result;
 	const struct segment *at, *last;        /* to be written */
+	uint64_t committed;     /* so much of the body */
 	uint64_t from_ns;       /* nothing of what ended later is missing */
 	struct libdeflate_decompressor *unpacker;
 	struct bytes tail, raw, cut;
@@ -109,6 +113,22 @@ static int write_segment(const struct trace *trace, struct dump *dump,
 	return dump->cut.is_cut ? -ENOMEM : sink_append(sink, &dump->cut);
 }
 
+/* Who passed the descriptor has this much if the process is killed; by a name
+ * it would be seen.  Not so often that the tail is the most that is written. */
+static int commit_part(struct dump *dump)
+{
+	struct sink *sink = dump->file.sink;
+	uint64_t size = sink_size(sink, 0);
+	int error;
+
+	if (!dump->file.has_descriptor || size < dump->committed +
+	    PART_SIZE + dump->tail.len)
+		return 0;
+	error = sink_commit(sink, &dump->tail);
+	dump->committed = sink_size(sink, 0);
+	return error;
+}
+
 static void go_on(struct trace *trace)
 {
 	uint64_t until_ns = clock_now_ns() + SLICE_NS;
@@ -117,6 +137,8 @@ static void go_on(struct trace *trace)
 
 	while (dump->at && !error && clock_now_ns() < until_ns) {
 		error = write_segment(trace, dump, dump->at);
+		if (!error)
+			error = commit_part(dump);
 		dump->at = dump->at == dump->last ? NULL :
 			recorder_read_next(trace->common.sink);
 	}

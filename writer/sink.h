@@ -62,7 +62,8 @@ static inline void sink_close(struct sink *sink)
 struct sink *sink_file_create(const char *path, int replace, int *error);
 
 /* A regular file, open for reading and writing, from its begin (sink_fd.c).
- * It is complete after sink_close(), which closes `fd` unless it was disowned.
+ * It is complete after sink_close(), which closes `fd` unless it was disowned;
+ * until then what was committed last can be had from it (kept_tail.h).
  * NULL: *error, and `fd` is the caller's.
  * Context: a thread in whose table `fd` is; then the writer's. */
 struct sink *sink_fd_create(int fd, int *error);

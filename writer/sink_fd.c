@@ -10,12 +10,15 @@
 
 #include "collector/own_thread.h"
 #include "collector/wait.h"
+#include "writer/kept_tail.h"
 #include "writer/sink.h"
 
 /*
  * A file that somebody else opened, known by its descriptor alone.  There is
- * no name for a twin beside it: the tail is written in place, and the file is
- * complete when it is closed (and, unless a write is cut, between commits).
+ * no name for a twin beside it: the tail is written over by what comes, after
+ * a copy of it was put behind that (kept_tail.h).  So the file is complete
+ * when it is closed, also after an error; until then, whatever cuts a write,
+ * what was committed last can be had from it.
  *
  * The descriptor is one of the thread that gave it, which has a table of its
  * own as the writer has (own_thread.h): a thread that shares that table does
@@ -31,6 +34,11 @@ struct sink_fd {
 	ino_t ino;
 	uint64_t body;
 	int error;                      /* the first one */
+
+	/* What was committed last; of the thread that has the descriptor. */
+	bool is_committed;
+	struct kept_tail kept;          /* as its mark in the file is */
+	uint64_t safe;                  /* what is before may be written over */
 
 	_Atomic uint32_t asked, done;   /* errands so far */
 	const char *bytes;              /* the errand; NULL: the end */
@@ -51,11 +59,10 @@ static bool is_ours(const struct sink_fd *file)
 	       st.st_ino == file->ino;
 }
 
-static int write_all(const struct sink_fd *file)
+static int put(const struct sink_fd *file, const void *bytes, size_t len,
+	       uint64_t offset)
 {
-	uint64_t offset = file->body;
-	const char *at = file->bytes;
-	size_t len = file->len;
+	const char *at = bytes;
 	ssize_t n;
 
 	while (len) {
@@ -68,9 +75,129 @@ static int write_all(const struct sink_fd *file)
 		len -= (size_t)n;
 		offset += (uint64_t)n;
 	}
-	if (file->is_tail && ftruncate(file->fd, (off_t)offset))
-		return -errno;
 	return 0;
+}
+
+/* The tail, to a place that has nothing of it. */
+static int copy_tail(const struct sink_fd *file, uint64_t to)
+{
+	uint64_t from = file->kept.tail_at, left = file->kept.tail_len;
+	char bytes[16 << 10];
+	ssize_t n;
+	int error;
+
+	while (left) {
+		n = pread(file->fd, bytes, left < sizeof(bytes) ?
+			  (size_t)left : sizeof(bytes), (off_t)from);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n ? -errno : -EIO;
+		error = put(file, bytes, (size_t)n, to);
+		if (error)
+			return error;
+		from += (uint64_t)n;
+		to += (uint64_t)n;
+		left -= (uint64_t)n;
+	}
+	return 0;
+}
+
+static int put_mark(struct sink_fd *file, uint64_t at, uint64_t tail_at)
+{
+	struct kept_tail mark = file->kept;
+	int error;
+
+	mark.tail_at = tail_at;
+	mark.sum = kept_tail_own_sum(&mark);
+	error = put(file, &mark, sizeof(mark), at);
+	if (!error)
+		file->kept = mark;
+	return error;
+}
+
+static bool is_in_place(const struct sink_fd *file)
+{
+	return file->kept.tail_at == file->kept.body;
+}
+
+/* All up to `end` will be written over: the tail is kept behind that.  A copy
+ * that is there counts until the next one has its mark. */
+static int keep_tail(struct sink_fd *file, uint64_t end)
+{
+	const uint64_t size = sizeof(file->kept);
+	uint64_t at = file->kept.tail_at + file->kept.tail_len;
+	int error = 0;
+
+	if (!file->is_committed || end <= file->safe)
+		return 0;
+	if (at < end)
+		at = end;
+	at = (at + size - 1) / size * size;
+	if (is_in_place(file))
+		error = put_mark(file, at, file->kept.tail_at);
+	if (!error)
+		error = copy_tail(file, at + size);
+	if (!error)
+		error = put_mark(file, at, at + size);
+	if (!error)
+		file->safe = at;
+	return error;
+}
+
+static void note_commit(struct sink_fd *file)
+{
+	file->is_committed = true;
+	file->safe = file->body;
+	file->kept = (struct kept_tail){
+		.magic = KEPT_TAIL_MAGIC, .body = file->body,
+		.tail_at = file->body, .tail_len = file->len,
+		.tail_sum = kept_tail_sum(KEPT_TAIL_SUM, file->bytes,
+					  file->len),
+	};
+}
+
+/* The file is what was committed last, if that can be. */
+static void restore(struct sink_fd *file)
+{
+	uint64_t body = file->kept.body;
+
+	if (!file->is_committed ||
+	    (!is_in_place(file) && copy_tail(file, body)))
+		return;
+	if (ftruncate(file->fd, (off_t)(body + file->kept.tail_len)))
+		return;
+	file->kept.tail_at = file->safe = body;
+}
+
+static int do_errand(struct sink_fd *file)
+{
+	uint64_t end = file->body + file->len;
+	int error;
+
+	if (!is_ours(file))
+		return -EBADF;
+	error = keep_tail(file, end);
+	if (!error)
+		error = put(file, file->bytes, file->len, file->body);
+	if (!error && file->is_tail && ftruncate(file->fd, (off_t)end))
+		error = -errno;
+	if (error)
+		restore(file);
+	else if (file->is_tail)
+		note_commit(file);
+	return error;
+}
+
+/* What came since the last commit is seen by nobody. */
+static void finish(struct sink_fd *file)
+{
+	if (!is_ours(file))
+		return;
+	if (!is_in_place(file))
+		restore(file);
+	if (!file->is_disowned)
+		close(file->fd);
 }
 
 static void *run(void *argument)
@@ -85,11 +212,10 @@ static void *run(void *argument)
 			wait_change(&file->asked, seen, UINT64_MAX >> 1);
 		if (!file->bytes)
 			break;
-		file->result = is_ours(file) ? write_all(file) : -EBADF;
+		file->result = do_errand(file);
 		wait_wake(&file->done);
 	}
-	if (!file->is_disowned && is_ours(file))
-		close(file->fd);
+	finish(file);
 	ended = file->ended;
 	free(file);
 	wait_wake(ended);

@@ -6,8 +6,7 @@
  * (begin, lines in order, tail), plain and gz alike.
  *
  * Not of sink_fd.c: a file that is known by its descriptor alone has no name
- * for a twin, so its tail is written in place, and it is whole only when it is
- * closed.  window_file_test.c has it.
+ * for a twin, and is whole only when it is closed.  sink_fd_test.c has it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,9 +18,9 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "test/check.h"
+#include "test/unit/document.h"
 #include "writer/path.h"
 #include "writer/sink.h"
 #include "writer/twin.h"
@@ -36,76 +35,6 @@ static const char *in_folder(const char *name)
 	turn = (turn + 1) % 4;
 	snprintf(path[turn], sizeof(path[turn]), "%s/%s", folder, name);
 	return path[turn];
-}
-
-/* The document: "BEGIN\n", then numbered lines, then "END n\n". */
-static int append_lines(struct sink *sink, unsigned int *next, unsigned int nr)
-{
-	struct bytes out = { 0 };
-	char line[64];
-	int err;
-
-	while (nr--) {
-		snprintf(line, sizeof(line), "line %u of the body\n",
-			 (*next)++);
-		bytes_add(&out, line, strlen(line));
-	}
-	err = sink_append(sink, &out);
-	bytes_fini(&out);
-	return err;
-}
-
-static int append_begin(struct sink *sink)
-{
-	struct bytes out = { 0 };
-	int err;
-
-	bytes_add(&out, "BEGIN\n", 6);
-	err = sink_append(sink, &out);
-	bytes_fini(&out);
-	return err;
-}
-
-static int commit(struct sink *sink, unsigned int next)
-{
-	struct bytes tail = { 0 };
-	char line[64];
-	int err;
-
-	snprintf(line, sizeof(line), "END %u\n", next);
-	bytes_add(&tail, line, strlen(line));
-	err = sink_commit(sink, &tail);
-	bytes_fini(&tail);
-	return err;
-}
-
-/* Returns the number of lines of a whole document; -1 if it is none, -2 if
- * there is no file.  gzread() reads plain files as they are. */
-static int read_document(const char *path)
-{
-	char line[256], want[64];
-	int next = 0, result = -1, end;
-	gzFile file = gzopen(path, "rb");
-
-	if (!file)
-		return -2;
-	if (gzgets(file, line, sizeof(line)) && !strcmp(line, "BEGIN\n")) {
-		while (gzgets(file, line, sizeof(line))) {
-			snprintf(want, sizeof(want), "line %d of the body\n",
-				 next);
-			if (strcmp(line, want))
-				break;
-			next++;
-		}
-		if (sscanf(line, "END %d\n", &end) == 1 && end == next &&
-		    !gzgets(file, line, sizeof(line)))
-			result = next;
-	}
-	gzerror(file, &end);
-	if (end < 0)
-		result = -1;
-	gzclose(file);
-	return result;
 }
 
 static struct sink *create(const char *path, int *err)
