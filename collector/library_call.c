@@ -165,6 +165,6 @@ void library_call_end(enum library library, int level)
 	int saved = errno;
 
 	if (level >= 0)
-		source_range_pop(domains[library]);
+		(void)source_range_pop(domains[library]);
 	errno = saved;
 }

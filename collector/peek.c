@@ -19,12 +19,14 @@ static int ask(uintptr_t address)
 static bool page_is_there(struct peek *peek, uintptr_t page)
 {
 	uintptr_t *slot = &peek->pages[page % PEEK_PAGES];
+	uintptr_t *more = peek->more ? &peek->more[page % PEEK_MORE] : slot;
 
 	if (*slot == page)
 		return page != 0;
-	if (!page || ask(page << PEEK_PAGE_SHIFT) != EINVAL)
+	if (!page || (*more != page &&
+		      ask(page << PEEK_PAGE_SHIFT) != EINVAL))
 		return false;
-	*slot = page;
+	*slot = *more = page;
 	return true;
 }
 

@@ -19,9 +19,11 @@
  * could unmap the page; whoever walks says why it does not.
  */
 #define PEEK_PAGES 64           /* a power of two */
+#define PEEK_MORE 512           /* the modules of a model, each in another */
 
 struct peek {
 	uintptr_t pages[PEEK_PAGES];    /* numbers of pages that are there */
+	uintptr_t *more;                /* PEEK_MORE of them; NULL: none */
 };
 
 /* False where the trick does not work (an emulated kernel): do not peek. */

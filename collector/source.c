@@ -101,7 +101,7 @@ int source_range_push(struct nvtx_domain *domain, const char *name,
 	return nvtx_push_quietly(&message);
 }
 
-void source_range_pop(struct nvtx_domain *domain)
+int source_range_pop(struct nvtx_domain *domain)
 {
-	(void)nvtx_pop_quietly(domain);
+	return nvtx_pop_quietly(domain);
 }

@@ -67,12 +67,12 @@ static inline uint64_t source_double(double value)
  * the thread's calls, and kernels are followed back to them.  `args` is what
  * the writer puts into the slice's arguments as it is: members of a JSON
  * object without the braces ("\"m\":4,\"n\":8"), or NULL.
- * Each push has its pop on the same thread, whatever happened between.  Returns
- * the level, or -1: not recorded.  Context: any thread; in a signal handler
- * only where the thread has a state already.
+ * Each push has its pop on the same thread, whatever happened between.  Both
+ * return the level, or -1: not recorded, nothing is open.  Context: any thread;
+ * in a signal handler only where the thread has a state already.
  */
 int source_range_push(struct nvtx_domain *domain, const char *name,
 		      uint32_t name_len, const char *args, uint32_t args_len);
-void source_range_pop(struct nvtx_domain *domain);
+int source_range_pop(struct nvtx_domain *domain);
 
 #endif

@@ -167,6 +167,14 @@ static uint32_t size_for(uint64_t held, uint64_t limit)
 	return is_wide && held < limit / 2 ? RING_SIZE : SMALL_RING_SIZE;
 }
 
+/* Of a state, without its ring: behind it lie the pages that its modules were
+ * found in. */
+static uint32_t state_size(void)
+{
+	return (uint32_t)(sizeof(struct thread) + is_wide * PEEK_MORE *
+			  sizeof(uintptr_t));
+}
+
 /*
  * The size of a ring within the bound, or 0.  Chosen and taken in one step: of
  * many threads that begin at once, each would else find the bound unused, and
@@ -179,7 +187,7 @@ static uint32_t take_room(void)
 
 	do {
 		size = size_for(held, limit);
-		bytes = sizeof(struct thread) + size;
+		bytes = state_size() + size;
 		if (held + bytes > limit)
 			return 0;
 	} while (!atomic_compare_exchange_weak(&held_bytes, &held,
@@ -194,16 +202,18 @@ static struct thread *map_new(void)
 
 	if (!size)
 		return NULL;
-	thread = mmap(NULL, sizeof *thread, PROT_READ | PROT_WRITE,
+	thread = mmap(NULL, state_size(), PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread == MAP_FAILED)
 		goto no_room;
 	thread->ring = ring_create(size);
 	thread->ring_size = size;
 	if (!thread->ring) {
-		munmap(thread, sizeof *thread);
+		munmap(thread, state_size());
 		goto no_room;
 	}
+	if (is_wide)
+		thread->modules.pages = (void *)(thread + 1);
 	atomic_store(&thread->state, THREAD_LIVE);
 	(void)own(thread);
 	thread->next = atomic_load(&all_threads);
@@ -212,7 +222,7 @@ static struct thread *map_new(void)
 		;
 	return thread;
 no_room:
-	atomic_fetch_sub(&held_bytes, sizeof *thread + size);
+	atomic_fetch_sub(&held_bytes, state_size() + size);
 	return NULL;
 }
 

@@ -107,10 +107,10 @@ static void leave(struct nvtx_domain *domain, const struct context *context)
 	if (row != own_row())
 		return;
 	if (level == LEVELS - 1 || thread_ranges(thread_current)->not_kept)
-		source_range_pop(domain);
-	else
-		while (innermost(domain) >= level)
-			source_range_pop(domain);
+		(void)source_range_pop(domain);
+	else if (innermost(domain) >= level)
+		while (source_range_pop(domain) > level)
+			;
 }
 
 /* ---- What torch calls ---- */

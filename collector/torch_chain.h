@@ -25,6 +25,7 @@ struct torch_chain {
 	} began[TORCH_CHAIN_LEVELS];
 	struct python_call call[TORCH_CHAIN_MAX];
 	struct peek peek;
+	uintptr_t *pages;       /* PEEK_MORE, where operators are recorded */
 };
 
 #endif

@@ -193,7 +193,7 @@ static uint32_t nr_open(struct range_stack *stack)
 static void leave(struct torch_chain *chain, uint32_t keep)
 {
 	for (; chain->nr > keep; chain->nr--)
-		source_range_pop(&modules);
+		(void)source_range_pop(&modules);
 }
 
 /* Of another window, or of a thread that had this state before. */
@@ -203,6 +203,9 @@ static void begin(struct torch_chain *chain, struct range_stack *stack,
 	chain->nr = nr_open(stack);
 	leave(chain, 0);
 	memset(&chain->peek, 0, sizeof chain->peek);
+	chain->peek.more = chain->pages;
+	if (chain->pages)
+		memset(chain->pages, 0, PEEK_MORE * sizeof *chain->pages);
 	memset(chain->began, 0, sizeof chain->began);
 	chain->epoch = epoch;
 }

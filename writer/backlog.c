@@ -17,8 +17,10 @@ enum {
 	READ_MS = 10,
 	READ_SOON_MS = 2,
 	FILL_SOON = 5,
-	/* No window: until backlog_wake(). */
+	/* No window: until backlog_wake(), but not at once, for the next may
+	 * open while the writer completes the last. */
 	ASLEEP_MS = 60000,
+	AWAKE_LOOKS = 100,
 	CHUNK = 256 << 10,
 	/* Empty ones that are kept, for a thread at full rate. */
 	SPARES = 8,
@@ -47,6 +49,7 @@ struct backlog {
 	_Atomic uint32_t owners;        /* the creator and the reader */
 	_Atomic uint32_t turn;          /* changed to wake the reader */
 	_Atomic bool is_asleep;
+	uint32_t nr_idle;               /* the reader's own: without a window */
 	/* The writer's own. */
 	struct chunk *taken;
 	size_t at;                      /* in it */
@@ -253,22 +256,35 @@ const struct backlog_run *backlog_next(struct backlog *backlog)
 
 /* ---- The reader ---- */
 
+static uint64_t look_inside(struct backlog *backlog)
+{
+	uint64_t fill;
+
+	backlog->nr_idle = 0;
+	return read_rings(backlog, &fill) && fill > FILL_SOON ? READ_SOON_MS :
+		READ_MS;
+}
+
+static uint64_t look_outside(struct backlog *backlog)
+{
+	if (backlog->nr_idle < AWAKE_LOOKS) {
+		backlog->nr_idle++;
+		return READ_MS;
+	}
+	atomic_store(&backlog->is_asleep, true);
+	return ASLEEP_MS;
+}
+
 /* Returns how long to sleep then; 0: it is over. */
 static uint64_t look(struct backlog *backlog)
 {
-	bool is_open = window_is_open(window_epoch());
-	uint64_t fill = 0, ms;
+	uint64_t ms = 0;
 
 	pthread_mutex_lock(&backlog->lock);
-	if (backlog->is_over)
-		ms = 0;
-	else if (!is_open)
-		ms = ASLEEP_MS;
-	else
-		ms = read_rings(backlog, &fill) && fill > FILL_SOON ?
-			READ_SOON_MS : READ_MS;
+	if (!backlog->is_over)
+		ms = window_is_open(window_epoch()) ? look_inside(backlog) :
+			look_outside(backlog);
 	pthread_mutex_unlock(&backlog->lock);
-	atomic_store(&backlog->is_asleep, !is_open);
 	return ms * NS_PER_MS;
 }
 

@@ -28,7 +28,7 @@ struct backlog;
 /* bytes: the bound.  NULL without memory.  Context: attach. */
 struct backlog *backlog_create(uint64_t bytes);
 
-/* Starts the reader, which sleeps until backlog_wake().  0 or -errno.
+/* Starts the reader, which sleeps until backlog_wake().  Returns 0 or -errno.
  * Context: attach, once. */
 int backlog_start(struct backlog *backlog);
 
