@@ -154,6 +154,7 @@ static void carry(struct thread *thread, struct range_stack *stack,
 	const struct range_record *open;
 	uint32_t at = 0;
 
+	thread_grow(thread);
 	while ((open = open_ranges_next(stack, &at)))
 		if (!nvtx_is_muted() || is_of_source(open->domain))
 			put_carried(thread_ring(thread), open, opened_ns);

@@ -36,6 +36,11 @@ void ring_destroy(struct ring *ring)
 		munmap(ring, sizeof *ring + ring->size);
 }
 
+uint32_t ring_size(const struct ring *ring)
+{
+	return ring->size;
+}
+
 static void write_pad(struct ring *ring, uint64_t at, uint32_t size)
 {
 	struct record *pad = (void *)(ring->bytes + (at & (ring->size - 1)));

@@ -45,6 +45,9 @@ void ring_shorten(struct ring *ring, uint32_t unused);
 /* Publishes what the last ring_reserve() gave.  Context: producer only. */
 void ring_commit(struct ring *ring);
 
+/* As it was created. */
+uint32_t ring_size(const struct ring *ring);
+
 /* Bytes that are free now.  Context: producer only, signal-safe. */
 uint32_t ring_room(struct ring *ring);
 

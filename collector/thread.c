@@ -47,7 +47,7 @@ enum thread_state { THREAD_LIVE, THREAD_ENDED };
 static struct thread *_Atomic all_threads;
 static _Atomic uint64_t held_bytes;
 static _Atomic uint64_t held_limit = 64u << 20;
-static bool is_wide;
+static atomic_bool is_wide;
 static pthread_key_t end_key;
 static pthread_once_t end_key_once = PTHREAD_ONCE_INIT;
 static int end_key_error;
@@ -160,35 +160,36 @@ static struct thread *take_over(void)
 	return NULL;
 }
 
-static uint32_t size_for(uint64_t held, uint64_t limit)
+static uint32_t size_for(bool wide, uint64_t held, uint64_t limit)
 {
 	if (held < limit / 4)
-		return is_wide ? WIDE_RING_SIZE : RING_SIZE;
-	return is_wide && held < limit / 2 ? RING_SIZE : SMALL_RING_SIZE;
+		return wide ? WIDE_RING_SIZE : RING_SIZE;
+	return wide && held < limit / 2 ? RING_SIZE : SMALL_RING_SIZE;
 }
 
 /* Of a state, without its ring: behind it lie the pages that its modules were
  * found in. */
-static uint32_t state_size(void)
+static uint32_t state_size(bool wide)
 {
-	return (uint32_t)(sizeof(struct thread) + is_wide * PEEK_MORE *
+	return (uint32_t)(sizeof(struct thread) + wide * PEEK_MORE *
 			  sizeof(uintptr_t));
 }
 
 /*
- * The size of a ring within the bound, or 0.  Chosen and taken in one step: of
- * many threads that begin at once, each would else find the bound unused, and
- * large rings leave no room for the last of them.
+ * Room for a ring and for what comes with it: the ring's size within the
+ * bound, or 0 where that would be less than `least`.  Chosen and taken in one
+ * step: of many threads that begin at once, each would else find the bound
+ * unused, and large rings leave no room for the last of them.
  */
-static uint32_t take_room(void)
+static uint32_t take_room(bool wide, uint32_t beside, uint32_t least)
 {
 	uint64_t held = atomic_load(&held_bytes), limit = held_limit, bytes;
 	uint32_t size;
 
 	do {
-		size = size_for(held, limit);
-		bytes = state_size() + size;
-		if (held + bytes > limit)
+		size = size_for(wide, held, limit);
+		bytes = beside + size;
+		if (held + bytes > limit || size < least)
 			return 0;
 	} while (!atomic_compare_exchange_weak(&held_bytes, &held,
 					       held + bytes));
@@ -197,22 +198,25 @@ static uint32_t take_room(void)
 
 static struct thread *map_new(void)
 {
-	uint32_t size = take_room();
+	bool wide = atomic_load_explicit(&is_wide, memory_order_relaxed);
+	uint32_t beside = state_size(wide);
+	uint32_t size = take_room(wide, beside, SMALL_RING_SIZE);
 	struct thread *thread;
 
 	if (!size)
 		return NULL;
-	thread = mmap(NULL, state_size(), PROT_READ | PROT_WRITE,
+	thread = mmap(NULL, beside, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (thread == MAP_FAILED)
 		goto no_room;
-	thread->ring = ring_create(size);
+	thread->read_ring = ring_create(size);
 	thread->ring_size = size;
-	if (!thread->ring) {
-		munmap(thread, state_size());
+	if (!thread->read_ring) {
+		munmap(thread, beside);
 		goto no_room;
 	}
-	if (is_wide)
+	thread->ring = thread->read_ring;
+	if (wide)
 		thread->modules.pages = (void *)(thread + 1);
 	atomic_store(&thread->state, THREAD_LIVE);
 	(void)own(thread);
@@ -222,8 +226,48 @@ static struct thread *map_new(void)
 		;
 	return thread;
 no_room:
-	atomic_fetch_sub(&held_bytes, state_size() + size);
+	atomic_fetch_sub(&held_bytes, beside + size);
 	return NULL;
+}
+
+/* A second growth before the first old ring is gone: its reader is far behind,
+ * and one that is wide does not grow. */
+void thread_grow(struct thread *thread)
+{
+	int saved = errno;
+	struct ring *ring;
+	uint32_t size;
+
+	if (!atomic_load_explicit(&is_wide, memory_order_relaxed) ||
+	    thread->ring_size == WIDE_RING_SIZE)
+		return;
+	size = take_room(true, 0, WIDE_RING_SIZE);
+	ring = size ? ring_create(size) : NULL;
+	if (ring) {
+		thread->ring_size = size;
+		/* Pairs with the load in thread_read_ring(): all that is in
+		 * the old one is there. */
+		atomic_store_explicit(&thread->ring, ring,
+				      memory_order_release);
+	} else {
+		atomic_fetch_sub(&held_bytes, size);
+	}
+	errno = saved;
+}
+
+struct ring *thread_read_ring(struct thread *thread)
+{
+	struct ring *old = thread->read_ring, *ring;
+
+	/* Pairs with the store in thread_grow(). */
+	ring = atomic_load_explicit(&thread->ring, memory_order_acquire);
+	if (old == ring || ring_peek(old))
+		return old;
+	loss_add(LOSS_RING_FULL, ring_take_drops(old));
+	atomic_fetch_sub(&held_bytes, ring_size(old));
+	ring_destroy(old);
+	thread->read_ring = ring;
+	return ring;
 }
 
 static struct thread *start(void)
@@ -283,7 +327,7 @@ void thread_forget_all(void)
 
 void thread_widen(void)
 {
-	is_wide = true;
+	atomic_store(&is_wide, true);
 }
 
 void thread_limit(uint64_t bytes)

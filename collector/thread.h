@@ -26,8 +26,9 @@ struct thread {
 	uint32_t reader_tid;            /* the writer's: whose records follow */
 	uint32_t nr_ends;               /* rounds of its thread's destructors */
 	uint32_t last_stack;            /* cupti_calls.c: of which call */
-	struct ring *ring;
+	struct ring *_Atomic ring;      /* of its thread */
 	uint32_t ring_size;
+	struct ring *read_ring;         /* of its reader: thread_read_ring() */
 	struct range_stack ranges;
 	struct torch_chain modules;
 };
@@ -61,9 +62,9 @@ static inline struct thread *thread_self(void)
  * Context: any thread, signal-safe. */
 void thread_count_drop(const struct thread *thread);
 
-static inline struct ring *thread_ring(struct thread *thread)
+static inline struct ring *thread_ring(const struct thread *thread)
 {
-	return thread->ring;
+	return atomic_load_explicit(&thread->ring, memory_order_relaxed);
 }
 
 static inline struct range_stack *thread_ranges(struct thread *thread)
@@ -103,12 +104,21 @@ static inline uint32_t thread_tid(const struct thread *thread)
  * Context: writer thread. */
 struct thread *thread_next(struct thread *thread);
 
+/* The ring in which its oldest records are: that of the thread, or one that it
+ * had before thread_grow(), which goes when it is empty.  NULL: none.
+ * Context: the consumer. */
+struct ring *thread_read_ring(struct thread *thread);
+
 /* In the child of a fork: no state belongs to it.  Context: atfork child. */
 void thread_forget_all(void);
 
 /* Bounds what all states together may hold.  Context: attach, once. */
 void thread_limit(uint64_t bytes);
-/* Operators will be recorded, many: larger rings.  Context: as before. */
+/* Operators will be recorded, many: larger rings.  Context: any thread. */
 void thread_widen(void);
+/* A larger ring for a thread that had its own before that, if there is room.
+ * What is in the old one is read first.  Context: the thread, entered, at its
+ * first record in a window; errno is kept. */
+void thread_grow(struct thread *thread);
 
 #endif

@@ -108,8 +108,6 @@ static void prepare(void)
 	configuration_read(&configuration);
 	log_init(configuration.log_level, configuration.log_file);
 	thread_limit(configuration.thread_bytes);
-	if (configuration.sources & SOURCE_TORCH)
-		thread_widen();
 	nvtx_select_domains(configuration.nvtx_domains);
 	has_marks = marks_prepare(&configuration);
 	pthread_atfork(NULL, NULL, in_child);

@@ -4,8 +4,9 @@ second, as an eager PyTorch loop has them, and what holds the writer up."""
 import subprocess
 
 import pytest
+from control import Server
 from test_torch import operators, torch
-from tracing import BUILD, LIBRARY, SANITIZED, Trace, run
+from tracing import BUILD, LIBRARY, SANITIZED, Run, Trace, run
 
 DISK = BUILD / "shim" / "disk.so"
 SETTINGS = {"SIM_TORCH_VERSION": "2.11.0", "GPUTRACE_BUFFER": "256M",
@@ -63,6 +64,19 @@ def test_a_large_table_of_symbols(tmp_path):
     """PyTorch's have 100,000 to 300,000 functions each."""
     trace = all_is_there(tmp_path, 600000)
     assert "through (libthrough.so)" in trace.text
+
+
+def test_a_thread_from_before_the_source(tmp_path):
+    """Its ring was made for ranges: it has another one from then on."""
+    arguments = (torch(tmp_path, "2.11.0"), "rate", NR, library(tmp_path, 1))
+    with Server(tmp_path, *arguments, program="operators",
+                SIM_TORCH_VERSION="2.11.0", GPUTRACE_BUFFER="256M") as server:
+        assert server.ask("start trace=cuda,nvtx,stacks,torch")["ok"]
+        done = Run(server.process, 60)
+    trace = Trace(tmp_path / "t.json")
+    assert done.status == 0 and trace.losses() == {}
+    assert operators(trace) == done.did["operators"] == {"aten::add": NR}
+    assert [r["name"] for r in trace.slices("user_annotation")] == ["before"]
 
 
 def test_a_slow_disk(tmp_path):

@@ -152,7 +152,7 @@ static size_t move(struct backlog *backlog, struct thread *state)
 		return 0;
 	run = (void *)(chunk->bytes + chunk->len);
 	run->state = state;
-	run->len = ring_move(thread_ring(state), run + 1,
+	run->len = ring_move(thread_read_ring(state), run + 1,
 			     ROOM - chunk->len - sizeof(*run));
 	if (run->len)
 		chunk->len += sizeof(*run) + run->len;
@@ -163,12 +163,13 @@ static size_t move(struct backlog *backlog, struct thread *state)
 static bool read_ring(struct backlog *backlog, struct thread *state,
 		      uint64_t *fill)
 {
-	struct ring *ring = thread_ring(state);
 	uint64_t bytes = 0;
 	bool has_room = true;
+	struct ring *ring;
 	size_t len;
 
-	while (ring && has_room && ring_peek(ring)) {
+	while ((ring = thread_read_ring(state)) && has_room &&
+	       ring_peek(ring)) {
 		len = move(backlog, state);
 		bytes += len;
 		if (!len)
@@ -177,7 +178,7 @@ static bool read_ring(struct backlog *backlog, struct thread *state,
 	if (!ring)
 		return true;
 	loss_add(LOSS_RING_FULL, ring_take_drops(ring));
-	bytes = state->ring_size ? bytes * 100 / state->ring_size : 0;
+	bytes = bytes * 100 / ring_size(ring);
 	if (bytes > *fill)
 		*fill = bytes;
 	return has_room;

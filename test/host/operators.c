@@ -12,7 +12,8 @@
  *	busy      THREADS threads of operators and nothing else while N windows
  *	          open and close
  *	fork      operators in the children of N forks, while a thread goes on
- *	rate      N operators, 150,000 a second, called by LIBRARY's through()
+ *	rate      N operators, 150,000 a second, called by LIBRARY's through(), of
+ *	          a thread that has had a range before
  *	absent    no PyTorch at all: TORCH is not loaded
  *
  * TORCH is loaded after cuInit, so that a window may be open before.  What was
@@ -20,6 +21,7 @@
  */
 #include <cudaProfiler.h>
 #include <dlfcn.h>
+#include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,7 +262,9 @@ static void rate(long nr, const char *library)
 		fprintf(stderr, "%s\n", dlerror());
 		exit(EXIT_FAILURE);
 	}
+	nvtxRangePushA("before");
 	wait_for_observers();
+	nvtxRangePop();
 	next_ns = now_ns();
 	for (long i = 0; i < nr / BURST; i++)
 		through(burst);

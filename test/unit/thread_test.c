@@ -135,11 +135,65 @@ static void test_limit(void)
 	CHECK(run_one() != NULL);       /* an ended one is still given */
 }
 
+static void put(struct thread *state, uint64_t number)
+{
+	struct record *record = ring_reserve(thread_ring(state), 16);
+
+	CHECK(record != NULL);
+	if (!record)
+		return;
+	record->kind = RECORD_MARK;
+	record->size = 16;
+	record->t_ns = number;
+	ring_commit(thread_ring(state));
+}
+
+static uint64_t read_one(struct thread *state)
+{
+	const struct record *record = ring_peek(thread_read_ring(state));
+	uint64_t number = record ? record->t_ns : 0;
+
+	if (record)
+		ring_release(thread_read_ring(state));
+	return number;
+}
+
+/* What is in the small ring is read first; then that is gone. */
+static void test_grow(void)
+{
+	struct thread *state = thread_self();
+	struct ring *small = thread_ring(state);
+	uint32_t size = ring_size(small);
+
+	while (ring_peek(small))
+		ring_release(small);
+	thread_grow(state);
+	CHECK(thread_ring(state) == small);     /* nobody asked for it */
+	put(state, 1);
+	thread_widen();
+	thread_limit(size * 2);
+	thread_grow(state);
+	CHECK(thread_ring(state) == small);     /* no room */
+	thread_limit(64 << 20);
+	thread_grow(state);
+	CHECK(thread_ring(state) != small);
+	CHECK(ring_size(thread_ring(state)) > size);
+	put(state, 2);
+	CHECK_EQ(read_one(state), 1);
+	CHECK_EQ(read_one(state), 2);
+	CHECK(thread_read_ring(state) == thread_ring(state));
+	CHECK_EQ(read_one(state), 0);
+	small = thread_ring(state);
+	thread_grow(state);
+	CHECK(thread_ring(state) == small);     /* as large as they get */
+}
+
 int main(void)
 {
 	test_take_over();
 	test_full_ring();
 	test_many();
 	test_limit();
+	test_grow();
 	return check_result();
 }
