@@ -229,6 +229,21 @@ static void *open_installed(uint32_t driver_major)
 	return lib;
 }
 
+/* Those of CUDA 11.0 to 11.7 (the copies of Nsight Systems 2025.3) end a
+ * program on a driver of CUDA 13.0 in its next call (seen on an H200). */
+static int check_version(void)
+{
+	enum { CUPTI_11_8 = 18 };
+
+	if (version >= CUPTI_11_8)
+		return 0;
+	log_line(LOG_WARN, "not tracing: %s is older than CUDA 11.8 (CUPTI's "
+		 "version %u); set GPUTRACE_CUPTI to a newer one", found_at,
+		 version);
+	memset(&bound, 0, sizeof bound);
+	return -ENOSYS;
+}
+
 static int bind(void *lib)
 {
 	Dl_info where;
@@ -249,7 +264,7 @@ static int bind(void *lib)
 	if (dladdr((void *)bound.GetVersion, &where) && where.dli_fname)
 		snprintf(found_at, sizeof found_at, "%s", where.dli_fname);
 	bound.GetVersion(&version);
-	return 0;
+	return check_version();
 }
 
 static bool is_same_file(const char *a, const char *b)

@@ -211,7 +211,7 @@ static const struct {
 		"this CUPTI (13.0 to 13.3) keeps memory of each kernel that is "
 		"launched once a CUDA graph was made: %llu MiB of %llu kernels "
 		"by now, until the process ends; versions 12.9 and 13.4 do not "
-		"(GPUTRACE_CUPTI)" },
+		"(GPUTRACE_CUPTI, or in place of the program's own)" },
 };
 
 const char *watch_name(enum watch_fault fault)

@@ -74,17 +74,27 @@ static void say_no_window(void)
 			  "(GPUTRACE_START=%s)", status.start);
 }
 
-/* Nothing else tells of it: CUPTI takes all calls and gives no records. */
+static void name_of(uint32_t pid, char name[32])
+{
+	char path[64];
+
+	snprintf(path, sizeof path, "/proc/%u/comm", pid);
+	text_file_read(path, name, 32);
+	name[strcspn(name, "\n")] = 0;
+}
+
+/* Nothing else tells of it: CUPTI takes all calls and gives no records.  Not
+ * each kernel says who traces (gVisor does not); a debugger is the parent of
+ * what it has started. */
 static void say_debugger(void)
 {
-	uint32_t pid = debugger_of("/proc/self/status");
-	char path[64], name[32];
+	uint32_t tracer = debugger_of("/proc/self/status");
+	uint32_t pid = tracer ? tracer : (uint32_t)getppid();
+	char name[32];
 
-	if (!pid)
+	name_of(pid, name);
+	if (!tracer && !strstr(name, "cuda-gdb"))
 		return;
-	snprintf(path, sizeof path, "/proc/%u/comm", pid);
-	text_file_read(path, name, sizeof name);
-	name[strcspn(name, "\n")] = 0;
 	log_queue(LOG_WARN, "no kernels: pid %u (%s) debugs this process, and "
 		  "beside cuda-gdb CUPTI records nothing", pid, name);
 }

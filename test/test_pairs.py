@@ -150,6 +150,13 @@ def test_a_gpu_that_cupti_does_not_know(tmp_path, cupti, capability, driver,
     says(line, "pip install " + package, "GPUTRACE_CUPTI")
 
 
+@pytest.mark.parametrize("cupti", [13, 17], ids=["11.0", "11.7"])
+def test_a_cupti_from_before_11_8(tmp_path, cupti):
+    """It has all functions, and ends the program (seen on an H200)."""
+    line = advice(tmp_path, SIM_CUPTI_VERSION=cupti)
+    says(line, "older than CUDA 11.8", "libcupti", "GPUTRACE_CUPTI")
+
+
 @pytest.mark.parametrize("cupti, capability", [(18, 90), (26, 120),
                                                (130001, 121), (130001, 75)])
 def test_a_gpu_that_cupti_knows(tmp_path, cupti, capability):
@@ -169,3 +176,15 @@ def test_a_debugger(tmp_path):
     line, = debugged(SIM_NO_KERNELS=1)
     says(line, "no kernels", "(debug)", "cuda-gdb")
     assert debugged() == []
+
+
+def test_a_debugger_that_the_kernel_does_not_tell(tmp_path):
+    """It is the parent (cuda-gdb on an H200; gVisor tells of no tracer)."""
+    gdb = tmp_path / "cuda-gdb"
+    shutil.copy("/bin/sh", gdb)
+    done = run(gdb, "-c", '"$@"; exit $?', gdb, BUILD / "host" / "decode",
+               "--steps", 2, GPUTRACE_OUT=tmp_path / "t.json",
+               SIM_NO_KERNELS=1)
+    assert (done.status, done.out) == (0, "steps 2\n"), done.err
+    line, = [line for line in done.err.splitlines() if "debugs" in line]
+    says(line, "no kernels", "(cuda-gdb)")
