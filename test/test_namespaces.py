@@ -3,6 +3,7 @@
 them: PID 1 with a root, a /proc and a /tmp of its own, by root and by an
 ordinary user; and the command outside.
 """
+import fcntl
 import functools
 import json
 import os
@@ -312,16 +313,12 @@ def mirror():
                  if l.rstrip("/").endswith("/debian")), None)
 
 
-@functools.cache
-def fetched(release, *packages):
-    """Packages of a release of Debian, unpacked, once: the folder,
-    or why not."""
-    folder = ROOT / "build" / "debian" / release
+def fetch(folder, release, packages):
+    """The folder with what is in them, or why not."""
     if (folder / "root").is_dir():
         return folder / "root"
     if not mirror():
         return "no Debian, or none of its mirrors"
-    folder.mkdir(parents=True, exist_ok=True)
     (folder / "sources.list").write_text("deb %s %s main\n" % (mirror(),
                                                               release))
     reason = apt(folder, "update") or apt(folder, "download", *packages)
@@ -337,6 +334,17 @@ def fetched(release, *packages):
         (folder / "new" / "bin" / "sh").symlink_to("dash")
     shutil.rmtree(folder / "lists")
     return (folder / "new").rename(folder / "root")
+
+
+@functools.cache
+def fetched(release, *packages):
+    """Packages of a release of Debian, unpacked, once, whoever else of the
+    tests wants them at this moment."""
+    folder = ROOT / "build" / "debian" / release
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="utf-8") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return fetch(folder, release, packages)
 
 
 def debian(release, *packages):

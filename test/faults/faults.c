@@ -153,7 +153,7 @@
 /* What cannot fail, has no result that tells, or fails by a fault of ours. */
 static const char *const sure[] = {
 	"__ctype_b_loc", "__environ", "environ", "__errno_location",
-	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "geteuid", "getpid",
+	"__stack_chk_fail", "_setjmp", "longjmp", "getauxval", "geteuid", "getpid", "getppid",
 	"free", "gettimeofday", "globfree", "fnmatch", "qsort", "qsort_r", "strtoul", "strtol",
 	"strtoull", "dirfd", "dl_iterate_phdr",
 	"bcmp", "memchr", "memcmp", "memcpy", "memmem", "memmove", "memset", "strchr", "strcmp",
