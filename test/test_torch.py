@@ -145,16 +145,18 @@ def test_a_build_from_before_a_change(tmp_path):
 
 
 def test_edges_of_windows(tmp_path):
-    done, trace = traced_torch(tmp_path, "2.11.0", "edges", 3,
+    """Of many: the next may be over before the writer has entered one."""
+    nr = 100
+    done, trace = traced_torch(tmp_path, "2.11.0", "edges", nr,
                                GPUTRACE_START="profiler-api")
     torch_did = done.did["torch"]
-    assert torch_did["added"] == torch_did["removed"] == 6
+    assert torch_did["added"] == torch_did["removed"] == 2 * nr
     assert torch_did["listed"] == 0
     assert torch_did["starts"] == torch_did["ends"]
-    assert operators(trace) == {"around": 3, "ends elsewhere": 3,
-                                "aten::linear": 3, "aten::addmm": 3,
-                                "across the close": 3}
-    assert trace.count("user_annotation") == {"first": 3, "second": 3}
+    assert operators(trace) == {"around": nr, "ends elsewhere": nr,
+                                "aten::linear": nr, "aten::addmm": nr,
+                                "across the close": nr}
+    assert trace.count("user_annotation") == {"first": nr, "second": nr}
     for name in "around", "ends elsewhere", "first", "second":
         assert not any(e["args"].get("open") for e in trace.slices(name=name))
     # What comes after is inside none of them.

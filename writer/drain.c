@@ -418,40 +418,40 @@ static void take_carried(struct trace *trace, uint32_t tid, const char *at,
 }
 
 /* Ranges that were open when the window opened, of threads that have been
- * silent since. */
+ * silent since.  Where it is over by now, they may be of later. */
 static void carry(struct trace *trace)
 {
 	struct thread *state = NULL;
 	char *buffer = malloc(CARRY_MAX);
+	size_t len;
 
 	if (!buffer)
 		return;
-	while ((state = thread_next(state)))
-		take_carried(trace, thread_tid(state), buffer,
-			     nvtx_carry(state, trace->epoch, buffer,
-					CARRY_MAX));
-	take_carried(trace, trace->pid, buffer,
-		     nvtx_carry_started(trace->epoch, buffer, CARRY_MAX));
+	while ((state = thread_next(state))) {
+		len = nvtx_carry(state, trace->epoch, buffer, CARRY_MAX);
+		if (window_epoch() == trace->epoch)
+			take_carried(trace, thread_tid(state), buffer, len);
+	}
+	len = nvtx_carry_started(trace->epoch, buffer, CARRY_MAX);
+	if (window_epoch() == trace->epoch)
+		take_carried(trace, trace->pid, buffer, len);
 	free(buffer);
 }
 
-/* Start/end ranges of the window before, and pushed ones, end with it. */
+/* Start/end ranges of the window before, and pushed ones, end with it.  (The
+ * newest that we know may be a later one: what is open may end before that.) */
 static void enter_window(struct trace *trace)
 {
-	const struct window *last = last_window(trace);
+	uint64_t open_ns = window_opened_ns(trace->epoch);
 	struct ranges *ranges = &trace->ranges;
 	struct cpu_thread *thread;
 	uint32_t i;
 
-	if (!last)
-		return;
 	for (thread = trace->threads.list; thread; thread = thread->next)
-		leave_old_window(trace, thread, last->open_ns);
+		leave_old_window(trace, thread, open_ns);
 	for (i = ranges->nr_started; i-- > 0;)
-		if (ranges->nodes[ranges->open_started[i]].start_ns <
-		    last->open_ns)
-			cut_started(trace, ranges->open_started[i],
-				    last->open_ns);
+		if (ranges->nodes[ranges->open_started[i]].start_ns < open_ns)
+			cut_started(trace, ranges->open_started[i], open_ns);
 	carry(trace);
 }
 
@@ -472,9 +472,11 @@ void drain_rings(struct trace *trace)
 		trace->epoch = epoch;
 		if (window_is_open(epoch))
 			enter_window(trace);
-	} else if (!window_is_open(epoch) && last) {
+	} else if (!window_is_open(epoch) && epoch == trace->epoch_seen &&
+		   last) {
 		/* The second look after it closed: what was on its way into
-		 * the rings then is here. */
+		 * the rings then is here.  If records told of the next one
+		 * meanwhile, entering that ends what is open. */
 		drain_close_ranges(trace, last->close_ns);
 	}
 }
