@@ -312,6 +312,23 @@ static void put_string(struct walk *walk, uintptr_t field, bool is_file)
 			   python.types.text, object, is_file);
 }
 
+static void mark_end(struct walk *walk)
+{
+	if (walk->nr)
+		walk->ends |= UINT64_C(1) << (walk->nr - 1);
+}
+
+/* The loop's own frame, linked already and without its owner: a compiler may
+ * store that last.  Seen with 3.12, one walk of 10,000. */
+static bool is_new_call(const struct walk *walk, size_t start)
+{
+	static const char file[] = "<shim>";
+
+	return python.layout.minor >= 12 &&
+	       walk->text.len - start == sizeof file - 1 &&
+	       !memcmp(walk->text.text + start, file, sizeof file - 1);
+}
+
 /* False when the text is full. */
 static bool put_frame(struct walk *walk, const struct frame *frame)
 {
@@ -322,6 +339,11 @@ static bool put_frame(struct walk *walk, const struct frame *frame)
 			       &walk->lines_left);
 
 	put_string(walk, frame->code + layout->file, true);
+	if (is_new_call(walk, start)) {
+		walk->text.len = start;
+		mark_end(walk);
+		return true;
+	}
 	python_text_byte(&walk->text, ':');
 	python_text_number(&walk->text, line > 0 ? (unsigned int)line : 0);
 	python_text_byte(&walk->text, ' ');
@@ -332,12 +354,6 @@ static bool put_frame(struct walk *walk, const struct frame *frame)
 	else
 		walk->nr++;
 	return !walk->text.is_full;
-}
-
-static void mark_end(struct walk *walk)
-{
-	if (walk->nr)
-		walk->ends |= UINT64_C(1) << (walk->nr - 1);
 }
 
 static void walk_frames(struct walk *walk)
