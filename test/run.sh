@@ -44,9 +44,18 @@ if [ -n "${SAN:-}" ]; then
 	export TSAN_OPTIONS="log_path=$found:suppressions=$PWD/test/tsan.supp"
 fi
 
+# Two at a time: some wait for the judge.
+export O
+rm -f "$O"/log/unit_*
+printf '%s\n' "$O"/unit/*_test | LD_LIBRARY_PATH=$O/sim xargs -n 1 -P 2 sh -c '
+	[ -x "$1" ] || exit 0
+	log=$O/log/unit_${1##*/}
+	timeout 300 "$1" > "$log.log" 2>&1
+	echo $? > "$log.status"' sh
 for test in "$O"/unit/*_test; do
 	[ -x "$test" ] || continue
-	LD_LIBRARY_PATH=$O/sim run "unit/${test##*/}" "$test"
+	log=$O/log/unit_${test##*/}
+	result "unit/${test##*/}" "$(cat "$log.status")" "$log.log"
 done
 for test in "$O"/fuzz/*; do
 	[ -x "$test" ] || continue

@@ -38,9 +38,10 @@ static void judge(const char *path)
 		 tools ? tools : "../shared/tools");
 	if (has_judge)
 		CHECK_EQ(run(command, path), 0);
-	CHECK_EQ(run("python3 -c 'import json,gzip,sys; p=sys.argv[1]; "
-		     "json.load((gzip.open if p.endswith(\"gz\") else open)"
-		     "(p))' '%s'", path), 0);
+	else
+		CHECK_EQ(run("python3 -c 'import json,gzip,sys; p=sys.argv[1]; "
+			     "json.load((gzip.open if p.endswith(\"gz\") else "
+			     "open)(p))' '%s'", path), 0);
 }
 
 static const char *file(const char *name)
