@@ -90,16 +90,21 @@ static void disown(struct backlog *backlog)
 	munmap(backlog, sizeof(*backlog));
 }
 
+void backlog_end(struct backlog *backlog)
+{
+	pthread_mutex_lock(&backlog->lock);
+	backlog->is_over = true;
+	pthread_mutex_unlock(&backlog->lock);
+	wait_wake(&backlog->turn);
+}
+
 void backlog_destroy(struct backlog *backlog)
 {
 	if (!backlog)
 		return;
-	pthread_mutex_lock(&backlog->lock);
-	backlog->is_over = true;
-	pthread_mutex_unlock(&backlog->lock);
+	backlog_end(backlog);
 	if (backlog->taken)
 		munmap(backlog->taken, CHUNK);
-	wait_wake(&backlog->turn);
 	disown(backlog);
 }
 

@@ -32,7 +32,11 @@ struct backlog *backlog_create(uint64_t bytes);
  * Context: attach, once. */
 int backlog_start(struct backlog *backlog);
 
-/* The reader ends, without being waited for, and what is left is forgotten.
+/* The reader reads nothing more, and ends, without being waited for.
+ * Context: as backlog_destroy(). */
+void backlog_end(struct backlog *backlog);
+
+/* The same, and what is left is forgotten.
  * Context: who created it, or the writer thread. */
 void backlog_destroy(struct backlog *backlog);
 

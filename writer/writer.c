@@ -305,6 +305,8 @@ static void *run(void *argument)
 	writer.trace = NULL;
 	atomic_thread_fence(memory_order_seq_cst);
 	output_fini(trace);
+	/* Whoever starts another writer is then alone with the rings. */
+	backlog_end(trace->backlog);
 	if (writer.on_finished)
 		writer.on_finished();
 	wait_wake(&writer.has_finished);
