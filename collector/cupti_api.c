@@ -238,8 +238,9 @@ static int check_version(void)
 	if (version >= CUPTI_11_8)
 		return 0;
 	log_line(LOG_WARN, "not tracing: %s is older than CUDA 11.8 (CUPTI's "
-		 "version %u); set GPUTRACE_CUPTI to a newer one", found_at,
-		 version);
+		 "version %u); take a newer one in its place, or by "
+		 "GPUTRACE_CUPTI where the program has not loaded it itself",
+		 found_at, version);
 	memset(&bound, 0, sizeof bound);
 	return -ENOSYS;
 }

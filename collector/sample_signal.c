@@ -17,9 +17,6 @@
 /* What the handler may need, of which 3 KiB are its own. */
 #define HANDLER_STACK 6144
 
-/* The CPU time of any thread of the process, as the kernel numbers clocks. */
-#define THREAD_CLOCK(tid) ((int)(~(tid) << 3 | 6))
-
 /* glibc's headers of before 2.34 hide this part of the structure. */
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
@@ -154,7 +151,8 @@ int sample_slot_start(struct sample_slot *slot, uint32_t tid, uint32_t hz)
 
 	period.it_value = period.it_interval;
 	event.sigev_notify_thread_id = (int)tid;
-	if (syscall(SYS_timer_create, THREAD_CLOCK(tid), &event, &slot->timer))
+	if (syscall(SYS_timer_create, SAMPLE_CLOCK_OF(tid), &event,
+		    &slot->timer))
 		return errno == EAGAIN ? -EAGAIN : -ESRCH;
 	/* Pairs with the load in on_signal(). */
 	atomic_store_explicit(&slot->tid, tid, memory_order_release);

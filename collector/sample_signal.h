@@ -9,6 +9,10 @@
 
 #include "collector/ring.h"
 
+/* The clock of the CPU time of any thread of the process, as the kernel numbers
+ * them. */
+#define SAMPLE_CLOCK_OF(tid) ((int)(~(tid) << 3 | 6))
+
 /*
  * The signal of the sampler and its handler, and a thread's timer.
  *

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 
 #include "collector/clock.h"
 #include "collector/filter.h"
@@ -40,7 +41,7 @@ static struct slot {
 	uint32_t look;                  /* in which the thread was seen */
 	uint32_t nr_refused, nr_unknown;        /* in a row: may_be_sampled() */
 	long long nr_waits;             /* at the last look that told nothing */
-	unsigned long long run_ns;      /* likewise */
+	uint64_t cpu_ns;                /* likewise */
 	bool has_timer;
 } slots[SLOTS_MAX];
 static _Atomic uint32_t nr_slots;
@@ -142,21 +143,25 @@ static bool blocks_none_of_ours(uint32_t tid, long long *nr_waits)
 		!((uint64_t)blocked >> (sample_signal() - 1) & 1);
 }
 
-/* It ran since the last look, in which its mask was open too, and began no
- * wait.  Where the kernel does not say how long it ran, it is taken for so. */
-static bool has_run_without_wait(struct slot *slot, long long nr_waits)
+/* Of a thread of this process; 0: it is gone. */
+static uint64_t cpu_ns_of(uint32_t tid)
 {
-	bool has_waited = nr_waits != slot->nr_waits;
-	unsigned long long run_ns, before = slot->run_ns;
-	char text[128];
+	struct timespec t = { 0 };
 
-	read_of_thread(slot->tid, "schedstat", text, sizeof text);
-	if (!text[0])
-		return true;
-	run_ns = strtoull(text, NULL, 10);
+	(void)clock_gettime(SAMPLE_CLOCK_OF(tid), &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* It ran since the last look, in which its mask was open too, and began no
+ * wait. */
+static bool has_run_without_wait(struct slot *slot, uint64_t cpu_ns,
+				 long long nr_waits)
+{
+	bool has = nr_waits == slot->nr_waits && cpu_ns > slot->cpu_ns;
+
 	slot->nr_waits = nr_waits;
-	slot->run_ns = run_ns;
-	return !has_waited && run_ns > before;
+	slot->cpu_ns = cpu_ns;
+	return has;
 }
 
 enum answer { NO, YES, UNKNOWN };
@@ -173,19 +178,24 @@ static enum answer may_be_sampled(struct slot *slot)
 {
 	enum { TRIES = 3 };
 	long long before, after;
+	uint64_t from_ns, to_ns;
 	enum place place;
 
 	for (int i = 0; i < TRIES; i++) {
 		if (!blocks_none_of_ours(slot->tid, &before))
 			return NO;
+		from_ns = cpu_ns_of(slot->tid);
 		place = place_of(slot->tid);
+		/* In front of the mask: one that was woken behind it has not
+		 * put its own back. */
+		to_ns = cpu_ns_of(slot->tid);
 		if (place == WITH_OTHER_MASK ||
 		    !blocks_none_of_ours(slot->tid, &after))
 			return NO;
-		if (before != after)
-			continue;
-		return place == IN_A_CALL || has_run_without_wait(slot, after) ?
-			YES : UNKNOWN;
+		if (before == after)
+			return place == IN_A_CALL || to_ns > from_ns ||
+				has_run_without_wait(slot, to_ns, after) ?
+				YES : UNKNOWN;
 	}
 	return UNKNOWN;
 }
@@ -227,14 +237,14 @@ static struct slot *unused(void)
 static void decide(struct slot *slot)
 {
 	enum answer answer = may_be_sampled(slot);
-	bool is_open = answer == UNKNOWN && !slot->has_timer;
+	bool is_unknown = answer == UNKNOWN && !slot->has_timer;
 	int error;
 
-	slot->nr_unknown = is_open ? slot->nr_unknown + 1 : 0;
+	slot->nr_unknown = is_unknown ? slot->nr_unknown + 1 : 0;
 	slot->nr_refused = answer == NO ? slot->nr_refused + 1 : 0;
 	if (answer == NO)
 		stop_timer(slot);
-	if (answer == NO || is_open || slot->has_timer)
+	if (answer == NO || is_unknown || slot->has_timer)
 		return;
 	if (!may_use_timers()) {
 		sample_hz = 0;

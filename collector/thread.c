@@ -20,8 +20,8 @@
 #include "collector/nvtx_marks.h"
 
 /*
- * 128 KiB: about 850 ranges with names of 20 bytes between two polls of the
- * writer (10 ms), so 85,000 a second on one thread.
+ * 128 KiB: about 850 ranges with names of 20 bytes between two looks of the
+ * reader (10 ms), so 85,000 a second on one thread.
  */
 #define RING_SIZE (128u << 10)
 
@@ -230,8 +230,7 @@ no_room:
 	return NULL;
 }
 
-/* A second growth before the first old ring is gone: its reader is far behind,
- * and one that is wide does not grow. */
+/* There is at most one old ring: one that is wide does not grow. */
 void thread_grow(struct thread *thread)
 {
 	int saved = errno;

@@ -101,11 +101,11 @@ static inline uint32_t thread_tid(const struct thread *thread)
 }
 
 /* All states, in no order: thread_next(NULL) is the first.
- * Context: writer thread. */
+ * Context: our own threads. */
 struct thread *thread_next(struct thread *thread);
 
 /* The ring in which its oldest records are: that of the thread, or one that it
- * had before thread_grow(), which goes when it is empty.  NULL: none.
+ * had before thread_grow(), which goes when it is empty.
  * Context: the consumer. */
 struct ring *thread_read_ring(struct thread *thread);
 

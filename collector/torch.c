@@ -297,7 +297,6 @@ static int arm_torch(const struct source_options *options)
 	wants_modules = options->torch_modules;
 	wants_memory = options->torch_memory;
 	prepare_contexts();
-	thread_widen();
 	if (wants_memory)
 		torch_memory_arm();
 	error = pthread_atfork(before_fork, after_fork, after_fork);

@@ -12,6 +12,7 @@
 #include "collector/guard.h"
 #include "collector/loss.h"
 #include "collector/nvtx.h"
+#include "collector/thread.h"
 #include "collector/wait.h"
 #include "collector/window.h"
 #include "inject/settings.h"
@@ -178,6 +179,9 @@ static int open_window(const struct capture_request *request)
 	sources_close();
 	/* Between windows, so that no record is cut in two. */
 	nvtx_mute(!(sources & SOURCE_NVTX));
+	/* Before any thread is in the window. */
+	if (sources & SOURCE_TORCH)
+		thread_widen();
 	error = cupti_start(&choice);
 	if (error)
 		return error;

@@ -222,6 +222,12 @@ def test_signal_is_waited_for_most_of_the_time(tmp_path):
     assert samples(trace)["mode_loop"] == 0
 
 
+def test_many_short_waits(tmp_path):
+    """A busy thread is sampled, though each look finds that it has waited."""
+    _, trace = stacks(tmp_path, "naps", "--seconds", 1)
+    assert samples(trace)["heavy"] > 30
+
+
 @pytest.mark.skipif(not shutil.which("taskset"), reason="no taskset")
 def test_signal_is_waited_for_on_a_busy_cpu(tmp_path):
     """A thread that was woken from the wait runs late, and has the signal

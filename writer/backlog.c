@@ -66,6 +66,20 @@ static void free_all(struct chunk *chunk)
 	}
 }
 
+static struct chunk *map_chunk(struct backlog *backlog)
+{
+	struct chunk *chunk;
+
+	if (backlog->nr == backlog->max)
+		return NULL;
+	chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (chunk == MAP_FAILED)
+		return NULL;
+	backlog->nr++;
+	return chunk;
+}
+
 struct backlog *backlog_create(uint64_t bytes)
 {
 	static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
@@ -78,6 +92,9 @@ struct backlog *backlog_create(uint64_t bytes)
 	backlog->lock = fresh;
 	backlog->max = bytes > 2 * CHUNK ? (uint32_t)(bytes / CHUNK) : 2;
 	backlog->owners = 1;
+	/* For a process that gets no more memory later. */
+	backlog->spares = map_chunk(backlog);
+	backlog->nr_spares = backlog->spares != NULL;
 	return backlog;
 }
 
@@ -109,20 +126,6 @@ void backlog_destroy(struct backlog *backlog)
 }
 
 /* ---- Reading, with the lock held ---- */
-
-static struct chunk *map_chunk(struct backlog *backlog)
-{
-	struct chunk *chunk;
-
-	if (backlog->nr == backlog->max)
-		return NULL;
-	chunk = mmap(NULL, CHUNK, PROT_READ | PROT_WRITE,
-		     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (chunk == MAP_FAILED)
-		return NULL;
-	backlog->nr++;
-	return chunk;
-}
 
 static bool add_chunk(struct backlog *backlog)
 {
@@ -180,8 +183,6 @@ static bool read_ring(struct backlog *backlog, struct thread *state,
 		if (!len)
 			has_room = add_chunk(backlog);
 	}
-	if (!ring)
-		return true;
 	loss_add(LOSS_RING_FULL, ring_take_drops(ring));
 	bytes = bytes * 100 / ring_size(ring);
 	if (bytes > *fill)

@@ -381,8 +381,12 @@ static void drain_backlog(struct trace *trace)
 
 	for (i = 0; i < 2 && !is_all; i++) {
 		is_all = backlog_read(trace->backlog);
-		while ((run = backlog_next(trace->backlog)))
+		while ((run = backlog_next(trace->backlog))) {
 			drain_run(trace, run);
+			/* It holds more ranges than there is room for. */
+			if (ranges_use(&trace->ranges) > RANGES_FULL)
+				batch_write(trace, false);
+		}
 	}
 }
 

@@ -12,8 +12,9 @@
  *	busy      THREADS threads of operators and nothing else while N windows
  *	          open and close
  *	fork      operators in the children of N forks, while a thread goes on
- *	rate      N operators, 150,000 a second, called by LIBRARY's through(), of
- *	          a thread that has had a range before
+ *	rate      N operators, 150,000 or RATE a second, called by LIBRARY's
+ *	          through(), of a thread that has had a range before, or with a
+ *	          further argument has more of them while the window opens
  *	absent    no PyTorch at all: TORCH is not loaded
  *
  * TORCH is loaded after cuInit, so that a window may be open before.  What was
@@ -229,8 +230,9 @@ static void busy(long nr, long nr_threads)
 
 /* ---- At a rate ---- */
 
-enum { RATE_HZ = 150000, BURST = 150 };
+enum { BURST = 150 };
 
+static long rate_hz = 150000;
 static uint64_t next_ns;
 
 /* Busy until the next is due, so that it is sampled. */
@@ -246,12 +248,25 @@ static void burst(void)
 		end(&f);
 	}
 	TALLY("operators", "aten::add", BURST);
-	next_ns += (uint64_t)BURST * 1000000000u / RATE_HZ;
+	next_ns += (uint64_t)BURST * 1000000000u / (uint64_t)rate_hz;
 	while (now_ns() < next_ns)
 		;
 }
 
-static void rate(long nr, const char *library)
+/* The window opens meanwhile. */
+static void make_ranges_until_observed(void)
+{
+	struct sim_counts counts = { 0 };
+
+	for (int i = 0; i < 100000 && !counts.listed; i++) {
+		nvtxRangePushA("meanwhile");
+		nvtxRangePop();
+		usleep(50);
+		get_counts(&counts);
+	}
+}
+
+static void rate(long nr, const char *library, bool is_busy)
 {
 	void *file = dlopen(library, RTLD_NOW);
 	void (*through)(void (*call)(void)) = NULL;
@@ -263,6 +278,8 @@ static void rate(long nr, const char *library)
 		exit(EXIT_FAILURE);
 	}
 	nvtxRangePushA("before");
+	if (is_busy)
+		make_ranges_until_observed();
 	wait_for_observers();
 	nvtxRangePop();
 	next_ns = now_ns();
@@ -328,8 +345,10 @@ int main(int argc, char **argv)
 		steps(nr);
 	else if (!strcmp(mode, "busy"))
 		busy(nr, argc > 4 ? atol(argv[4]) : 8);
-	else if (!strcmp(mode, "rate") && argc > 4)
-		rate(nr, argv[4]);
+	else if (!strcmp(mode, "rate") && argc > 4) {
+		rate_hz = argc > 5 ? atol(argv[5]) : rate_hz;
+		rate(nr, argv[4], argc > 6);
+	}
 	else if (!strcmp(mode, "fork"))
 		forks(nr);
 	for (long i = 0; !strcmp(mode, "edges") && i < nr; i++)

@@ -267,6 +267,15 @@ static void mode_loop(void)
 	}
 }
 
+/* Hardly ever met in one of its short waits. */
+static void mode_naps(void)
+{
+	for (double from = cpu_now(); cpu_now() - from < seconds;) {
+		heavy(0.0005);
+		usleep(1);
+	}
+}
+
 static void mode_reset(void)
 {
 	heavy(0.3);
@@ -417,7 +426,7 @@ static const struct {
 	{ "sync", mode_sync, NULL }, { "shares", mode_shares, NULL },
 	{ "threads", mode_threads, NULL }, { "signals", mode_signals, NULL },
 	{ "taken", mode_taken, NULL }, { "waits", mode_waits, block_signal },
-	{ "loop", mode_loop, block_signal },
+	{ "loop", mode_loop, block_signal }, { "naps", mode_naps, NULL },
 	{ "reset", mode_reset, NULL }, { "go", mode_go, have_signal },
 	{ "dlopen", mode_dlopen, NULL }, { "timer", mode_timer, NULL },
 	{ "filter", mode_filter, NULL },
