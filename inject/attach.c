@@ -65,13 +65,12 @@ static uint32_t driver_version(void)
 
 bool attach_cuda_is_in_use(void)
 {
-	/* cuda.h; before cuInit it is 3, CUDA_ERROR_NOT_INITIALIZED. */
-	enum { SUCCESS = 0, DEINITIALIZED = 4 };
 	int (*get)(int *count) = (int (*)(int *))
 		driver_function("cuDeviceGetCount");
-	int count, result = get ? get(&count) : -1;
+	int count;
 
-	return result == SUCCESS || result == DEINITIALIZED;
+	/* 3, CUDA_ERROR_NOT_INITIALIZED, before cuInit. */
+	return get && get(&count) == 0;
 }
 
 /* ---- The way out: ending.c, and the child of a fork ---- */

@@ -29,12 +29,11 @@ void attach_profiler_api(bool start);
 
 /* Where the driver did not call us because another tool has its variable,
  * there is no trace: says so, once, in a process that uses CUDA.  Called by
- * whatever else of the program reaches us, and at its end.
- * Context: any thread. */
+ * whatever else of the program reaches us.  Context: any thread. */
 void attach_explain_absence(void);
 
-/* True if this process has called cuInit, also when it ends.  Context: any
- * thread; a lock-free call of the driver, where it is loaded. */
+/* True if this process has called cuInit.  Context: any thread; a lock-free
+ * call of the driver, where it is loaded. */
 bool attach_cuda_is_in_use(void);
 
 #endif

@@ -3,7 +3,6 @@
 #include <link.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -20,7 +19,6 @@
 #include "inject/exits.h"
 #include "inject/late.h"
 #include "inject/other_copy.h"
-#include "inject/other_tool.h"
 
 /*
  * The four ways in.  All lead to attach().
@@ -113,10 +111,6 @@ static void on_load(void)
 		prepare_osrt();
 		arm(ARM_CUDA);
 		arm(ARM_NVTX);
-		/* Nothing of the program may come by here again: nsys has NVTX,
-		 * too. */
-		if (other_tool(ARM_CUDA))
-			(void)atexit(attach_explain_absence);
 	} else {
 		late_load(is_injected(path));
 	}
