@@ -16,7 +16,7 @@ done <<'EOF'
 collector collector/[a-z0-9_]+\.h
 writer writer/[a-z0-9_]+\.h|collector/(record|ring|thread|clock|log|loss|activity|activity_buffer|window|nvtx|nvtx_schema|nvtx_text|own_thread|pause|wait|watch|modules|stack_sampler)\.h
 inject (inject|collector|writer)/[a-z0-9_]+\.h
-tools tools/[a-z0-9_]+\.h|inject/(settings|protocol)\.h|collector/cupti_places\.h|writer/kept_tail\.h
+tools tools/[a-z0-9_]+\.h|inject/(settings|protocol)\.h|collector/cupti_places\.h|writer/(at|kept_tail)\.h
 EOF
 
 build=${O:-build}

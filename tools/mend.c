@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "writer/at.h"
 #include "writer/kept_tail.h"
 
 enum {
@@ -18,43 +19,6 @@ enum {
 	/* The writer leaves two at most; a hostile file has any number. */
 	TRIES_MAX = 4,
 };
-
-/* All of it, or -errno. */
-static int read_at(int fd, void *to, size_t len, uint64_t offset)
-{
-	char *at = to;
-	ssize_t n;
-
-	while (len) {
-		n = pread(fd, at, len, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
-static int write_at(int fd, const void *from, size_t len, uint64_t offset)
-{
-	const char *at = from;
-	ssize_t n;
-
-	while (len) {
-		n = pwrite(fd, at, len, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
 
 /* A mark, with all that it names in the file, and nothing twice. */
 static bool is_mark(const struct kept_tail *mark, uint64_t at, uint64_t size)

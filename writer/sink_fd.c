@@ -10,6 +10,7 @@
 
 #include "collector/own_thread.h"
 #include "collector/wait.h"
+#include "writer/at.h"
 #include "writer/kept_tail.h"
 #include "writer/sink.h"
 
@@ -59,48 +60,21 @@ static bool is_ours(const struct sink_fd *file)
 	       st.st_ino == file->ino;
 }
 
-static int put(const struct sink_fd *file, const void *bytes, size_t len,
-	       uint64_t offset)
-{
-	const char *at = bytes;
-	ssize_t n;
-
-	while (len) {
-		n = pwrite(file->fd, at, len, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
 /* The tail, to a place that has nothing of it. */
 static int copy_tail(const struct sink_fd *file, uint64_t to)
 {
 	uint64_t from = file->kept.tail_at, left = file->kept.tail_len;
 	char bytes[16 << 10];
-	ssize_t n;
-	int error;
+	int error = 0;
+	size_t n;
 
-	while (left) {
-		n = pread(file->fd, bytes, left < sizeof(bytes) ?
-			  (size_t)left : sizeof(bytes), (off_t)from);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		error = put(file, bytes, (size_t)n, to);
-		if (error)
-			return error;
-		from += (uint64_t)n;
-		to += (uint64_t)n;
-		left -= (uint64_t)n;
+	for (; !error && left; from += n, to += n, left -= n) {
+		n = left < sizeof(bytes) ? (size_t)left : sizeof(bytes);
+		error = read_at(file->fd, bytes, n, from);
+		if (!error)
+			error = write_at(file->fd, bytes, n, to);
 	}
-	return 0;
+	return error;
 }
 
 static int put_mark(struct sink_fd *file, uint64_t at, uint64_t tail_at)
@@ -110,7 +84,7 @@ static int put_mark(struct sink_fd *file, uint64_t at, uint64_t tail_at)
 
 	mark.tail_at = tail_at;
 	mark.sum = kept_tail_own_sum(&mark);
-	error = put(file, &mark, sizeof(mark), at);
+	error = write_at(file->fd, &mark, sizeof(mark), at);
 	if (!error)
 		file->kept = mark;
 	return error;
@@ -179,7 +153,8 @@ static int do_errand(struct sink_fd *file)
 		return -EBADF;
 	error = keep_tail(file, end);
 	if (!error)
-		error = put(file, file->bytes, file->len, file->body);
+		error = write_at(file->fd, file->bytes, file->len,
+				 file->body);
 	if (!error && file->is_tail && ftruncate(file->fd, (off_t)end))
 		error = -errno;
 	if (error)

@@ -11,6 +11,7 @@
 
 #include "collector/log.h"
 #include "collector/own_thread.h"
+#include "writer/at.h"
 #include "writer/sink.h"
 #include "writer/twin.h"
 
@@ -128,45 +129,20 @@ static int check_half(struct half *half, const char *path)
 	return 0;
 }
 
-static int write_all(int fd, const char *at, size_t len, uint64_t offset)
-{
-	ssize_t n;
-
-	while (len) {
-		n = pwrite(fd, at, len, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		at += n;
-		len -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
-}
-
 static int copy_by_hand(int from, int to, uint64_t offset, uint64_t end)
 {
 	char buffer[16 << 10];
-	ssize_t n;
-	int err;
+	size_t len;
+	int err = 0;
 
-	while (offset < end) {
-		size_t len = sizeof(buffer);
-
-		if (end - offset < len)
-			len = (size_t)(end - offset);
-		n = pread(from, buffer, len, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n ? -errno : -EIO;
-		err = write_all(to, buffer, (size_t)n, offset);
-		if (err)
-			return err;
-		offset += (uint64_t)n;
+	for (; !err && offset < end; offset += len) {
+		len = end - offset < sizeof(buffer) ? (size_t)(end - offset) :
+			sizeof(buffer);
+		err = read_at(from, buffer, len, offset);
+		if (!err)
+			err = write_at(to, buffer, len, offset);
 	}
-	return 0;
+	return err;
 }
 
 /* copy_file_range() is glibc 2.27, the system call Linux 4.5; file systems
@@ -264,7 +240,7 @@ static int write_end(struct sink_file *file, const void *bytes, size_t len)
 	do {
 		err = catch_up(file);
 		if (!err)
-			err = write_all(hidden(file)->fd, bytes, len,
+			err = write_at(hidden(file)->fd, bytes, len,
 					file->body);
 		if (!err)
 			err = cut(hidden(file), file->body + len);
