@@ -167,13 +167,9 @@ static uint32_t size_for(bool wide, uint64_t held, uint64_t limit)
 	return wide && held < limit / 2 ? RING_SIZE : SMALL_RING_SIZE;
 }
 
-/* Of a state, without its ring: behind it lie the pages that its modules were
- * found in. */
-static uint32_t state_size(bool wide)
-{
-	return (uint32_t)(sizeof(struct thread) + wide * PEEK_MORE *
-			  sizeof(uintptr_t));
-}
+/* What comes with a wide ring: the pages that a thread's modules were found in
+ * (4 KiB for each of 1,100 threads would leave some without a state). */
+enum { PAGES_SIZE = PEEK_MORE * sizeof(uintptr_t) };
 
 /*
  * Room for a ring and for what comes with it: the ring's size within the
@@ -199,7 +195,7 @@ static uint32_t take_room(bool wide, uint32_t beside, uint32_t least)
 static struct thread *map_new(void)
 {
 	bool wide = atomic_load_explicit(&is_wide, memory_order_relaxed);
-	uint32_t beside = state_size(wide);
+	uint32_t beside = (uint32_t)sizeof(struct thread) + wide * PAGES_SIZE;
 	uint32_t size = take_room(wide, beside, SMALL_RING_SIZE);
 	struct thread *thread;
 
@@ -230,6 +226,17 @@ no_room:
 	return NULL;
 }
 
+static void take_pages(struct thread *thread)
+{
+	void *pages = mmap(NULL, PAGES_SIZE, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (pages == MAP_FAILED)
+		atomic_fetch_sub(&held_bytes, PAGES_SIZE);
+	else
+		thread->modules.pages = pages;
+}
+
 /* There is at most one old ring: one that is wide does not grow. */
 void thread_grow(struct thread *thread)
 {
@@ -240,16 +247,17 @@ void thread_grow(struct thread *thread)
 	if (!atomic_load_explicit(&is_wide, memory_order_relaxed) ||
 	    thread->ring_size == WIDE_RING_SIZE)
 		return;
-	size = take_room(true, 0, WIDE_RING_SIZE);
+	size = take_room(true, PAGES_SIZE, WIDE_RING_SIZE);
 	ring = size ? ring_create(size) : NULL;
 	if (ring) {
+		take_pages(thread);
 		thread->ring_size = size;
 		/* Pairs with the load in thread_read_ring(): all that is in
 		 * the old one is there. */
 		atomic_store_explicit(&thread->ring, ring,
 				      memory_order_release);
-	} else {
-		atomic_fetch_sub(&held_bytes, size);
+	} else if (size) {
+		atomic_fetch_sub(&held_bytes, size + PAGES_SIZE);
 	}
 	errno = saved;
 }

@@ -203,7 +203,6 @@ static void begin(struct torch_chain *chain, struct range_stack *stack,
 	chain->nr = nr_open(stack);
 	leave(chain, 0);
 	memset(&chain->peek, 0, sizeof chain->peek);
-	chain->peek.more = chain->pages;
 	if (chain->pages)
 		memset(chain->pages, 0, PEEK_MORE * sizeof *chain->pages);
 	memset(chain->began, 0, sizeof chain->began);
@@ -316,12 +315,14 @@ void torch_modules_look(int64_t level)
 	struct range_stack *stack;
 	uint32_t epoch = window_epoch();
 
-	if (!thread || !thread->ring)
+	if (!thread || !thread_ring(thread))
 		return;
 	chain = &thread->modules;
 	stack = thread_ranges(thread);
 	if (chain->epoch != epoch)
 		begin(chain, stack, epoch);
+	/* They come with the first record in a window, behind this look. */
+	chain->peek.more = chain->pages;
 	if (stack->not_kept) {
 		chain->nr = nr_open(stack);
 		leave(chain, 0);

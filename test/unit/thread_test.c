@@ -174,10 +174,12 @@ static void test_grow(void)
 	thread_limit(size * 2);
 	thread_grow(state);
 	CHECK(thread_ring(state) == small);     /* no room */
+	CHECK(!state->modules.pages);
 	thread_limit(64 << 20);
 	thread_grow(state);
 	CHECK(thread_ring(state) != small);
 	CHECK(ring_size(thread_ring(state)) > size);
+	CHECK(state->modules.pages != NULL);
 	put(state, 2);
 	CHECK_EQ(read_one(state), 1);
 	CHECK_EQ(read_one(state), 2);
