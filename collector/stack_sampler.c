@@ -27,7 +27,7 @@ enum { SLOTS_MAX = 1024, SLOT_RING = 16 << 10 };
 /* Between two looks for new threads, and for the modules where none was
  * missed: what dlclose() took is seen no later. */
 #define LOOK_NS 100000000u
-#define EARLY_LOOK_NS 10000000u         /* behind a window's start */
+#define EARLY_LOOK_NS 10000000u         /* after a window has opened */
 #define RENEW_NS UINT64_C(1000000000)
 
 /* Between two looks at one thread's mask. */

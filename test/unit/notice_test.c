@@ -5,53 +5,11 @@
  */
 #include <stdlib.h>
 
-#include <cupti.h>
-
-#include "collector/activity.h"
-#include "collector/cupti_advice.h"
-#include "collector/cupti_api.h"
 #include "test/check.h"
+#include "test/unit/scene.h"
 #include "writer/trace.h"
 
 static struct trace *trace;
-
-/* CUPTI's names of the calls that are made here. */
-static CUptiResult name_of(CUpti_CallbackDomain domain, uint32_t id,
-			   const char **name)
-{
-	(void)domain;
-	*name = id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000 ?
-		"cudaGraphInstantiate_v12000" :
-		id == CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags ?
-		"cuGraphInstantiateWithFlags" : "cudaGraphLaunch_v10000";
-	return CUPTI_SUCCESS;
-}
-
-/* Stands for CUPTI in this program, with the rest of cupti_api.c. */
-const struct cupti_api *cupti_api(void)
-{
-	static struct cupti_api api = { .GetCallbackName = name_of };
-
-	return &api;
-}
-
-bool cupti_stream_id(void *stream, uint32_t *id)
-{
-	(void)stream;
-	*id = 0;
-	return false;
-}
-
-bool cupti_context_id(void *context, uint32_t *id)
-{
-	return cupti_stream_id(context, id);
-}
-
-void cupti_advice_device(uint32_t major, uint32_t minor)
-{
-	(void)major;
-	(void)minor;
-}
 
 static uint64_t plain_after_kernel(uint32_t graph_id)
 {

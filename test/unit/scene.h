@@ -80,6 +80,10 @@ static CUptiResult scene_name(CUpti_CallbackDomain domain, uint32_t id,
 		"cudaGraphLaunch_v10000" :
 		id == CUPTI_RUNTIME_TRACE_CBID_cudaEventRecord_v3020 ?
 		"cudaEventRecord_v3020" :
+		id == CUPTI_RUNTIME_TRACE_CBID_cudaGraphInstantiate_v12000 ?
+		"cudaGraphInstantiate_v12000" :
+		id == CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags ?
+		"cuGraphInstantiateWithFlags" :
 		id == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel ?
 		"cuLaunchKernel" : "cudaStreamSynchronize_v3020";
 	return CUPTI_SUCCESS;
